@@ -1,0 +1,78 @@
+# Needs Python 3.11 to 3.13 and make; everything else is installed into .venv.
+# PYTHON=/path/to/python picks an interpreter; PYTEST_ARGS="-k name" goes to pytest.
+
+SHELL := /bin/sh
+VENV := .venv
+BIN := $(VENV)/bin
+RUN := $(BIN)/scraper-pipeline
+export DAGSTER_HOME ?= $(CURDIR)/var/dagster
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+CHECKED := scraper_pipeline scraper_pipeline_tests $(wildcard benchmarks)
+SUITES := scraper_pipeline_tests/unit scraper_pipeline_tests/integration scraper_pipeline_tests/end_to_end
+
+.PHONY: help setup demo dev test check unit bench locks clean
+
+help: ## Show these lines
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 8
+
+setup: $(VENV)/.installed ## Make .venv with what the pipeline needs
+
+demo: $(VENV)/.installed ## Run the whole pipeline against the local sandbox
+	$(RUN) demo $(ARGS)
+
+dev: $(VENV)/.installed-dev $(DAGSTER_HOME)/dagster.yaml ## Serve Dagster's UI and daemon, reloading what changes
+	$(BIN)/dg dev $(ARGS)
+
+test: check ## Run every check and every test
+	$(BIN)/python -m pytest $(SUITES) $(PYTEST_ARGS)
+
+check: $(VENV)/.installed-dev ## Lint, check the types, the layers and the dependencies
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy $(CHECKED)
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/deptry .
+
+unit: $(VENV)/.installed-dev ## Run the tests that take seconds
+	$(BIN)/python -m pytest scraper_pipeline_tests/unit $(PYTEST_ARGS)
+
+bench: $(VENV)/.installed-dev ## Measure, side by side
+	$(BIN)/python -m benchmarks $(ARGS)
+
+locks: $(VENV)/.installed-dev ## Write the locks anew; ARGS=--upgrade takes newer releases
+	$(BIN)/uv pip compile $(LOCK) $(ARGS) pyproject.toml --output-file requirements.txt
+	$(BIN)/uv pip compile $(LOCK) $(ARGS) pyproject.toml --group dev --constraint requirements.txt \
+		--output-file requirements-dev.txt
+
+LOCK := --quiet --universal --python-version 3.11 --custom-compile-command 'make locks' \
+	--no-emit-index-url --no-emit-find-links
+
+clean: ## Remove .venv and caches; var/ stays
+	rm -rf $(VENV) .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.installed: requirements.txt pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --requirement requirements.txt
+	$(BIN)/python -m pip install --quiet --no-deps --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --requirement requirements-dev.txt
+	@touch $@
+
+$(BIN)/python:
+	@for python in $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python); do \
+		"$$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null || continue; \
+		"$$python" -c 'import ensurepip, venv' 2>/dev/null || { \
+			echo "$$python cannot make virtual environments: install its venv module" \
+				"(on Debian and Ubuntu: apt-get install python3-venv)." >&2; exit 1; }; \
+		echo "Making $(VENV) with $$("$$python" -V) ..."; \
+		"$$python" -m venv --clear $(VENV); exit; \
+	done; \
+	echo "No Python 3.11, 3.12 or 3.13 found$(if $(PYTHON), at $(PYTHON)): install one, or name it:" \
+		"make setup PYTHON=/path/to/python3.12" >&2; exit 1
+
+$(DAGSTER_HOME)/dagster.yaml:
+	mkdir -p $(@D)
+	cp deploy/dagster-local.yaml $@

@@ -1,0 +1,86 @@
+"""What every part of the store shares: the engine, the scope of its rows, and the clock."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any, TypeVar
+
+from sqlalchemy import ColumnElement, Connection, Engine, Table, and_
+from sqlalchemy.dialects import postgresql, sqlite
+
+from scraper_pipeline.ledger import database
+from scraper_pipeline.ledger.records import Scope, State
+from scraper_pipeline.ledger.schema import LITERAL, partitions, submissions
+
+Clock = Callable[[], datetime]
+T = TypeVar("T")
+
+IN_LIST = 500  # ids in one statement: far below every engine's limit on variables
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+def chunked(items: Iterable[T], size: int = IN_LIST) -> Iterator[list[T]]:
+    """The items in lists of at most ``size``, in order; the source is read as it is needed."""
+    source = iter(items)
+    while chunk := list(islice(source, size)):
+        yield chunk
+
+
+@dataclass(frozen=True)
+class StorePart:
+    """A part of the ledger's store; each public method is one transaction."""
+
+    engine: Engine
+    scope: Scope
+    clock: Clock
+
+    def writing(self) -> AbstractContextManager[Connection]:
+        return database.writing(self.engine)
+
+    def reading(self) -> AbstractContextManager[Connection]:
+        return database.reading(self.engine)
+
+    def in_scope(self, table: Table) -> ColumnElement[bool]:
+        return and_(table.c.account == self.scope.account, table.c.feed == self.scope.feed)
+
+    @property
+    def scope_values(self) -> dict[str, str]:
+        return {"account": self.scope.account, "feed": self.scope.feed}
+
+    def insert(self, table: Table) -> "postgresql.Insert | sqlite.Insert":
+        """An INSERT of the engine's own kind, which knows ON CONFLICT."""
+        return postgresql.insert(table) if self.engine.dialect.name == "postgresql" else sqlite.insert(table)
+
+    def bump_revisions(self, connection: Connection, partition_keys: Iterable[str]) -> None:
+        """Count a change of these partitions; the last statement of a transaction, since its rows are shared by all."""
+        for partition_key in sorted(set(partition_keys)):
+            row = {
+                **self.scope_values,
+                "partition_key": partition_key,
+                "revision": 1,
+                "changed_at": self.clock(),
+            }
+            statement = self.insert(partitions).values(row)
+            connection.execute(
+                statement.on_conflict_do_update(
+                    index_elements=["account", "feed", "partition_key"],
+                    set_={"revision": partitions.c.revision + 1, "changed_at": statement.excluded.changed_at},
+                )
+            )
+
+
+def in_state(*states: State) -> ColumnElement[bool]:
+    """A predicate on ``submissions.state`` that partial indexes can serve."""
+    column = submissions.c.state
+    return (
+        column == LITERAL[states[0]] if len(states) == 1 else column.in_([LITERAL[state] for state in states])
+    )
+
+
+def values_of(rows: Sequence[Any], name: str) -> list[Any]:
+    return [getattr(row, name) for row in rows]

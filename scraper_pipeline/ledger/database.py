@@ -1,0 +1,116 @@
+"""Opens the ledger's database, and brings its schema up to date once, under a lock."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy.exc import OperationalError
+
+from scraper_pipeline.ledger.errors import LedgerTooNew, LedgerUnavailable
+
+BUSY_TIMEOUT_MS = 60_000
+_MIGRATION_LOCK = 0x6C656467  # any constant: all processes that migrate one database share it
+_WRITES = {"ledger_writes": True}
+
+
+def open_engine(url: str) -> Engine:
+    """An engine for a SQLAlchemy URL: SQLite in WAL mode with ``synchronous=FULL``, or Postgres through psycopg 3."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() == "sqlite":
+        return _open_sqlite(url, parsed.database)
+    return create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": 10})
+
+
+def _open_sqlite(url: str, path: str | None) -> Engine:
+    if path:
+        try:
+            Path(path).expanduser().parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise LedgerUnavailable(
+                f"The ledger's folder can't be made: {error}. Set SCRAPER_LEDGER_URL."
+            ) from error
+    engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000})
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # transactions are begun below, in the mode that each one needs
+        for pragma in (
+            f"busy_timeout={BUSY_TIMEOUT_MS}",
+            "page_size=16384",  # counts only while the file is empty
+            "journal_mode=WAL",
+            "synchronous=FULL",
+            "wal_autocheckpoint=1000",
+        ):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        writes = connection.get_execution_options().get("ledger_writes", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+@contextmanager
+def writing(engine: Engine) -> Iterator[Connection]:
+    """One transaction that writes; on SQLite it holds the write lock from its first statement on."""
+    with engine.connect().execution_options(**_WRITES) as connection, connection.begin():
+        yield connection
+
+
+@contextmanager
+def reading(engine: Engine) -> Iterator[Connection]:
+    """One transaction that only reads."""
+    with engine.connect() as connection, connection.begin():
+        yield connection
+
+
+def migrate(engine: Engine) -> str:
+    """Apply what migrations are missing and return the schema's revision.
+
+    Any number of processes may call this at once on a fresh database: one migrates, the others wait for it.
+    Raises LedgerUnavailable if the database can't be reached, LedgerTooNew if a newer release has migrated it.
+    """
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).with_name("migrations")))
+    config.set_main_option("path_separator", "os")
+    scripts = ScriptDirectory.from_config(config)
+    head = scripts.get_current_head()
+    if head is None:
+        raise LedgerUnavailable("This installation has no migrations: install scraper-pipeline again.")
+    try:
+        with reading(engine) as connection:
+            revision = _revision(connection)
+        if revision == head:
+            return head
+        with writing(engine) as connection:
+            if engine.dialect.name == "postgresql":
+                connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
+            revision = _revision(connection)
+            if revision is not None and revision not in {s.revision for s in scripts.walk_revisions()}:
+                raise LedgerTooNew(
+                    f"The ledger's schema is at {revision}, which this release doesn't know: "
+                    "a newer release has migrated it. Upgrade scraper-pipeline."
+                )
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+    except OperationalError as error:
+        where = engine.url.render_as_string(hide_password=True)
+        raise LedgerUnavailable(
+            f"The ledger at {where} can't be opened: {_first_line(error)}. Check SCRAPER_LEDGER_URL."
+        ) from error
+    return head
+
+
+def _revision(connection: Connection) -> str | None:
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def _first_line(error: OperationalError) -> str:
+    return str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else "no answer"

@@ -1,0 +1,119 @@
+"""News of jobs, whichever channel brings it, and when each job is to be looked at next."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import bindparam, case, func, select, update
+
+from scraper_pipeline.ledger.base import StorePart, chunked
+from scraper_pipeline.ledger.records import Channel, DueJob
+from scraper_pipeline.ledger.schema import jobs, processed_events
+
+LOOK_LEASE_SECONDS = 30.0
+_event, _job = processed_events.c, jobs.c
+
+
+class NewsStore(StorePart):
+    """One row a job, however often and from wherever its end is reported."""
+
+    def record(self, job_ids: Iterable[str], channel: Channel) -> None:
+        """Note terminal evidence of these jobs; the first time of each channel is kept.
+
+        A given-up job is reopened; ``processed_at`` is never cleared. Jobs need not be bound yet: their news waits.
+        """
+        self._record(job_ids, {f"{channel}_at": self.clock()}, reopen=True)
+
+    def request_settlement(self, job_ids: Iterable[str]) -> None:
+        """Have these jobs looked at by a settlement although no channel has reported their end."""
+        self._record(job_ids, {}, reopen=False)
+
+    def _record(self, job_ids: Iterable[str], seen: Mapping[str, datetime], reopen: bool) -> None:
+        now = self.clock()
+        for chunk in chunked(sorted(set(job_ids))):
+            rows = [
+                {**self.scope_values, "job_id": job_id, "received_at": now, "available_at": now, **seen}
+                for job_id in chunk
+            ]
+            statement = self.insert(processed_events).values(rows)
+            changes: dict[str, Any] = {
+                name: func.coalesce(_event[name], statement.excluded[name]) for name in seen
+            }
+            if reopen:
+                changes["given_up_at"] = None
+                changes["available_at"] = case(
+                    (_event.given_up_at.is_not(None), statement.excluded.available_at),
+                    else_=_event.available_at,
+                )
+            with self.writing() as connection:
+                connection.execute(
+                    statement.on_conflict_do_update(index_elements=["job_id"], set_=changes)
+                    if changes
+                    else statement.on_conflict_do_nothing()
+                )
+
+    def take_due_jobs(self, limit: int) -> list[DueJob]:
+        """Jobs whose next look is due, longest overdue first; a second caller gets others for the next half minute."""
+        now = self.clock()
+        with self.writing() as connection:
+            due = (
+                select(_job.job_id)
+                .where(self.in_scope(jobs), _job.next_look_at <= now)
+                .order_by(_job.next_look_at)
+                .limit(limit)
+                .with_for_update(skip_locked=True)
+                .cte("due")
+            )
+            rows = connection.execute(
+                update(jobs)
+                .where(_job.job_id.in_(select(due.c.job_id)), _job.next_look_at <= now)
+                .values(next_look_at=now + timedelta(seconds=LOOK_LEASE_SECONDS))
+                .returning(_job.job_id, _job.kind, _job.sent_at, _job.accepted_at, _job.looks)
+            ).all()
+            given_up: set[str] = set()
+            for chunk in chunked([row.job_id for row in rows]):
+                given_up.update(
+                    connection.scalars(
+                        select(_event.job_id).where(_event.job_id.in_(chunk), _event.given_up_at.is_not(None))
+                    )
+                )
+        return [
+            DueJob(r.job_id, r.kind, r.sent_at, r.accepted_at, r.looks, r.job_id in given_up)
+            for r in sorted(rows, key=lambda r: (r.accepted_at, r.job_id))
+        ]
+
+    def count_jobs_accepted(self, start: datetime, end: datetime) -> int:
+        """How many of the account's jobs were accepted within [start, end]: at least what a listing of it holds."""
+        with self.reading() as connection:
+            return (
+                connection.scalar(
+                    select(func.count())
+                    .select_from(jobs)
+                    .where(
+                        _job.account == self.scope.account, _job.accepted_at >= start, _job.accepted_at <= end
+                    )
+                )
+                or 0
+            )
+
+    def schedule_looks(self, looks: Mapping[str, datetime | None], statuses: Mapping[str, str]) -> None:
+        """Set when each job is looked at next (None: not again), and the status that the look showed, verbatim."""
+        changes = {"next_look_at": bindparam("look_at"), "looks": _job.looks + 1}
+        with_status = {**changes, "status": bindparam("seen")}
+        silent = [job for job in sorted(looks) if job not in statuses]
+        seen = [job for job in sorted(looks) if job in statuses]
+        with self.writing() as connection:
+            for job_ids, values in ((silent, changes), (seen, with_status)):
+                if job_ids:
+                    connection.execute(
+                        update(jobs).where(_job.job_id == bindparam("job")).values(values),
+                        [{"job": job, "look_at": looks[job], "seen": statuses.get(job)} for job in job_ids],
+                    )
+
+    def seconds_until_next_look(self) -> float | None:
+        """How long until some job's look is due (0 if one is), or None if none is planned."""
+        with self.reading() as connection:
+            soonest = connection.scalar(
+                select(func.min(_job.next_look_at)).where(self.in_scope(jobs), _job.next_look_at.is_not(None))
+            )
+        return None if soonest is None else max(0.0, (soonest - self.clock()).total_seconds())

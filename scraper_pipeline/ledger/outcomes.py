@@ -1,0 +1,414 @@
+"""Rules 3, 4 and 6: news is claimed, and the outcome of a job is committed together with ``processed_at``."""
+
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, and_, exists, func, insert, literal, or_, select, update
+
+from scraper_pipeline.ledger.base import StorePart, chunked, in_state
+from scraper_pipeline.ledger.errors import LedgerConflict
+from scraper_pipeline.ledger.records import (
+    ClaimedJob,
+    CommitReport,
+    Ended,
+    Failure,
+    GivenUp,
+    JobOutcome,
+    LetterCode,
+    NotYet,
+    State,
+    StoredPage,
+)
+from scraper_pipeline.ledger.schema import dead_letters, jobs, processed_events, results, submissions
+
+_row, _event, _job, _letter = submissions.c, processed_events.c, jobs.c, dead_letters.c
+WATCH_INTERVAL = timedelta(minutes=10)  # between looks at a job that was given up
+ACCOUNT_WAIT = timedelta(minutes=10)  # before a target is tried again that failed for want of balance
+_MISSING = Failure(LetterCode.MISSING_ITEM, "The job ended without an item for this URL.", retryable=True)
+
+
+@dataclass(frozen=True)
+class ResubmissionPolicy:
+    """How often a target is tried, and how long its next attempt waits (seconds, doubling)."""
+
+    max_attempts: int = 3
+    first_delay_seconds: float = 5.0
+
+    def delay_after(self, attempts: int) -> timedelta:
+        return timedelta(seconds=self.first_delay_seconds * 2 ** min(attempts - 1, 10))
+
+
+@dataclass(frozen=True)
+class _NextAttempt:
+    row_id: int
+    not_before: datetime
+    free_of_charge: bool
+
+
+@dataclass
+class _Moves:
+    """What one chunk's outcomes will change, decided while their rows are locked."""
+
+    stored: list[int] = field(default_factory=list)
+    empty: int = 0
+    superseded: list[_NextAttempt] = field(default_factory=list)
+    dead: list[dict[str, Any]] = field(default_factory=list)
+    given_up: list[dict[str, Any]] = field(default_factory=list)
+    confirmed_dead: list[tuple[Any, Failure]] = field(default_factory=list)
+    reopened: list[Any] = field(default_factory=list)
+    pages: list[dict[str, Any]] = field(default_factory=list)
+    partitions: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class OutcomeStore(StorePart):
+    """The one place where anything becomes final."""
+
+    resubmission: ResubmissionPolicy = ResubmissionPolicy()
+
+    def claim(self, partition_key: str, limit: int, lease_seconds: float) -> list[ClaimedJob]:
+        """Take up to ``limit`` jobs with unprocessed news that rows of this partition are bound to (rule 3).
+
+        Until the lease ends no other caller gets them; an answer whose claim was lost meanwhile is dropped at commit.
+        """
+        now, token = self.clock(), uuid.uuid4().hex
+        pending = (
+            select(_event.job_id)
+            .join(jobs, _job.job_id == _event.job_id)
+            .where(
+                self.in_scope(jobs),
+                _job.partition_key == partition_key,
+                _event.processed_at.is_(None),
+                _event.given_up_at.is_(None),
+                _event.available_at <= now,
+            )
+            .order_by(_event.available_at, _event.job_id)
+            .limit(limit)
+            .with_for_update(skip_locked=True, of=processed_events)
+            .cte("pending")
+        )
+        with self.writing() as connection:
+            claimed = connection.execute(
+                update(processed_events)
+                .where(_event.job_id.in_(select(pending.c.job_id)), _event.processed_at.is_(None))
+                .values(
+                    claimed_by=token,
+                    available_at=now + timedelta(seconds=lease_seconds),
+                    tries=_event.tries + 1,
+                )
+                .returning(_event.job_id, _event.tries)
+            ).all()
+            tries = {row.job_id: row.tries for row in claimed}
+            found: list[Any] = []
+            for chunk in chunked(tries):
+                found += connection.execute(
+                    select(
+                        _job.job_id, _job.kind, _job.accepted_at, _job.missing_since,
+                        func.min(_row.url).label("url"), func.min(_row.item_key).label("item_key"),
+                    )
+                    .join(submissions, _row.job_id == _job.job_id)
+                    .where(_job.job_id.in_(chunk))
+                    .group_by(_job.job_id, _job.kind, _job.accepted_at, _job.missing_since)
+                ).all()  # fmt: skip
+        return [
+            ClaimedJob(
+                r.job_id, r.kind, token, r.url, r.item_key, r.accepted_at, r.missing_since, tries[r.job_id]
+            )
+            for r in sorted(found, key=lambda r: r.job_id)
+        ]
+
+    def renew(self, claimed: Iterable[ClaimedJob], lease_seconds: float) -> None:
+        """Prolong claims that are still held."""
+        self._change_claims(claimed, {"available_at": self.clock() + timedelta(seconds=lease_seconds)})
+
+    def release(self, claimed: Iterable[ClaimedJob]) -> None:
+        """Give claimed jobs back untouched, for anyone to take at once."""
+        self._change_claims(
+            claimed, {"available_at": self.clock(), "claimed_by": None, "tries": _event.tries - 1}
+        )
+
+    def _change_claims(self, claimed: Iterable[ClaimedJob], changes: dict[str, Any]) -> None:
+        for chunk in chunked(claimed):
+            with self.writing() as connection:
+                connection.execute(
+                    update(processed_events)
+                    .where(
+                        _event.job_id.in_([job.job_id for job in chunk]),
+                        _event.claimed_by.in_(sorted({job.claim for job in chunk})),
+                        _event.processed_at.is_(None),
+                    )
+                    .values(changes)
+                )
+
+    def commit(self, outcomes: Sequence[JobOutcome]) -> CommitReport:
+        """Commit a chunk of outcomes whole: results, dead letters, next attempts and ``processed_at`` (rules 4 and 6).
+
+        Outcomes whose claim is no longer held are dropped and counted. Raises LedgerConflict, with nothing committed,
+        if a guarded statement touched other rows than those locked.
+        """
+        report = CommitReport()
+        for chunk in chunked(outcomes):
+            with self.writing() as connection:
+                report += self._commit(connection, chunk)
+        return report
+
+    def _commit(self, connection: Connection, outcomes: Sequence[JobOutcome]) -> CommitReport:
+        held = self._lock_claims(connection, outcomes)
+        bound = self._lock_rows(connection, held)
+        now, moves = self.clock(), _Moves()
+        for outcome in held:
+            rows = bound.get(outcome.job.job_id, [])
+            if isinstance(outcome.verdict, Ended):
+                self._decide_ended(outcome, outcome.verdict, rows, moves, now)
+            elif isinstance(outcome.verdict, GivenUp):
+                self._decide_given_up(outcome.verdict, rows, moves, now)
+        self._apply(connection, moves, now)
+        processed = self._close(connection, held, now)
+        self.bump_revisions(connection, moves.partitions)
+        return CommitReport(
+            stored=len(moves.stored),
+            empty=moves.empty,
+            dead=len(moves.dead),
+            resubmitted=len(moves.superseded),
+            given_up=len(moves.given_up),
+            processed=processed,
+            postponed=sum(isinstance(outcome.verdict, NotYet) for outcome in held),
+            dropped=len(outcomes) - len(held),
+        )
+
+    def _lock_claims(self, connection: Connection, outcomes: Sequence[JobOutcome]) -> list[JobOutcome]:
+        rows = connection.execute(
+            select(_event.job_id, _event.claimed_by)
+            .where(
+                _event.job_id.in_([outcome.job.job_id for outcome in outcomes]),
+                _event.processed_at.is_(None),
+                _event.given_up_at.is_(None),
+            )
+            .order_by(_event.job_id)
+            .with_for_update()
+        ).all()
+        holders = {row.job_id: row.claimed_by for row in rows}
+        return [outcome for outcome in outcomes if holders.get(outcome.job.job_id) == outcome.job.claim]
+
+    def _lock_rows(self, connection: Connection, outcomes: Sequence[JobOutcome]) -> dict[str, list[Any]]:
+        ended = [outcome.job.job_id for outcome in outcomes if not isinstance(outcome.verdict, NotYet)]
+        bound: dict[str, list[Any]] = {}
+        if ended:
+            rows = connection.execute(
+                select(
+                    _row.id, _row.account, _row.feed, _row.partition_key, _row.target_id, _row.attempt,
+                    _row.first_attempt, _row.url, _row.labels, _row.state, _row.job_id, _row.item_key, _row.given_up,
+                )
+                .where(_row.job_id.in_(ended))
+                .order_by(_row.id)
+                .with_for_update()
+            ).all()  # fmt: skip
+            for row in rows:
+                bound.setdefault(row.job_id, []).append(row)
+        return bound
+
+    def _decide_ended(
+        self, outcome: JobOutcome, verdict: Ended, rows: list[Any], moves: _Moves, now: datetime
+    ) -> None:
+        items = {item.item_key: item.result for item in verdict.items}
+        for row in rows:
+            result = items.get(row.item_key, _MISSING)
+            is_given_up = row.state == State.DEAD and row.given_up
+            if isinstance(result, StoredPage):
+                moves.pages.append(_result_row(outcome.job.job_id, row, result, now))
+                if row.state == State.ACCEPTED or is_given_up:
+                    moves.stored.append(row.id)
+                    moves.empty += result.is_empty
+                    moves.partitions.add(row.partition_key)
+                if is_given_up:
+                    moves.reopened.append(row)
+            elif row.state == State.ACCEPTED:
+                self._decide_failed(row, result, moves, now)
+            elif is_given_up:
+                moves.confirmed_dead.append((row, result))
+                moves.partitions.add(row.partition_key)
+
+    def _decide_failed(self, row: Any, failure: Failure, moves: _Moves, now: datetime) -> None:
+        attempts = row.attempt - row.first_attempt + 1
+        if not failure.spends_attempt:
+            moves.superseded.append(_NextAttempt(row.id, now + ACCOUNT_WAIT, free_of_charge=True))
+        elif failure.retryable and attempts < self.resubmission.max_attempts:
+            not_before = now + self.resubmission.delay_after(attempts)
+            moves.superseded.append(_NextAttempt(row.id, not_before, free_of_charge=False))
+        else:
+            moves.dead.append(_letter_row(row, failure.code, failure.message, now))
+        moves.partitions.add(row.partition_key)
+
+    @staticmethod
+    def _decide_given_up(verdict: GivenUp, rows: list[Any], moves: _Moves, now: datetime) -> None:
+        for row in rows:
+            if row.state == State.ACCEPTED:
+                moves.given_up.append(_letter_row(row, verdict.code, verdict.message, now))
+                moves.partitions.add(row.partition_key)
+
+    def _apply(self, connection: Connection, moves: _Moves, now: datetime) -> None:
+        if moves.pages:
+            statement = self.insert(results).on_conflict_do_nothing(index_elements=["job_id", "item_key"])
+            connection.execute(statement, moves.pages)
+        movable = or_(in_state(State.ACCEPTED), and_(in_state(State.DEAD), _row.given_up))
+        self._move(
+            connection, moves.stored, movable, {"state": State.STORED, "given_up": False, "settled_at": now}
+        )
+        self._move(
+            connection,
+            [following.row_id for following in moves.superseded],
+            in_state(State.ACCEPTED),
+            {"state": State.SUPERSEDED, "settled_at": now},
+        )
+        self._plan_next_attempts(connection, moves.superseded, now)
+        for letters, given_up in ((moves.dead, False), (moves.given_up, True)):
+            changes = {"state": State.DEAD, "given_up": given_up, "settled_at": now}
+            self._move(
+                connection, [letter.pop("row_id") for letter in letters], in_state(State.ACCEPTED), changes
+            )
+            if letters:
+                connection.execute(insert(dead_letters), letters)
+        for row in moves.reopened:
+            self._change_letter(connection, row, {"resolved_at": now, "resolution": "stored"})
+        for row, failure in moves.confirmed_dead:
+            self._move(connection, [row.id], and_(in_state(State.DEAD), _row.given_up), {"given_up": False})
+            self._change_letter(
+                connection, row, {"error_code": failure.code, "error_message": failure.message}
+            )
+
+    @staticmethod
+    def _move(connection: Connection, row_ids: list[int], guard: Any, changes: dict[str, Any]) -> None:
+        if not row_ids:
+            return
+        moved = connection.execute(
+            update(submissions).where(_row.id.in_(row_ids), guard).values(changes)
+        ).rowcount
+        if moved != len(row_ids):
+            raise LedgerConflict(f"{len(row_ids)} rows were to become {changes.get('state')}, {moved} did")
+
+    @staticmethod
+    def _plan_next_attempts(connection: Connection, following: list[_NextAttempt], now: datetime) -> None:
+        groups: dict[tuple[datetime, bool], list[int]] = {}
+        for attempt in following:
+            groups.setdefault((attempt.not_before, attempt.free_of_charge), []).append(attempt.row_id)
+        carried = ("account", "feed", "partition_key", "target_id", "url", "url_hash", "options", "labels")
+        for (not_before, free_of_charge), row_ids in groups.items():
+            connection.execute(
+                insert(submissions).from_select(
+                    [*carried, "attempt", "first_attempt", "state", "planned_at", "not_before"],
+                    select(
+                        *(_row[name] for name in carried),
+                        _row.attempt + 1,
+                        _row.first_attempt + int(free_of_charge),
+                        literal(str(State.PLANNED)),
+                        literal(now, _row.planned_at.type),
+                        literal(not_before, _row.not_before.type),
+                    ).where(_row.id.in_(row_ids)),
+                )
+            )
+
+    @staticmethod
+    def _change_letter(connection: Connection, row: Any, changes: dict[str, Any]) -> None:
+        connection.execute(
+            update(dead_letters)
+            .where(
+                _letter.account == row.account,
+                _letter.feed == row.feed,
+                _letter.partition_key == row.partition_key,
+                _letter.target_id == row.target_id,
+                _letter.resolved_at.is_(None),
+            )
+            .values(changes)
+        )
+
+    def _close(self, connection: Connection, outcomes: Sequence[JobOutcome], now: datetime) -> int:
+        """Stamp what is done, park what was given up, and postpone the rest; returns how many were stamped."""
+        ended = {o.job.job_id: o.verdict.status for o in outcomes if isinstance(o.verdict, Ended)}
+        given_up = [o.job.job_id for o in outcomes if isinstance(o.verdict, GivenUp)]
+        stamped = 0
+        if ended:
+            not_left = exists().where(
+                _row.job_id == _event.job_id,
+                or_(in_state(State.ACCEPTED), and_(in_state(State.DEAD), _row.given_up)),
+            )
+            stamped = connection.execute(
+                update(processed_events)
+                .where(_event.job_id.in_(ended), _event.processed_at.is_(None), ~not_left)
+                .values(processed_at=now, claimed_by=None)
+            ).rowcount
+            for status in sorted(set(ended.values())):
+                which = [job_id for job_id, ended_as in ended.items() if ended_as == status]
+                connection.execute(
+                    update(jobs)
+                    .where(_job.job_id.in_(which))
+                    .values(status=status, next_look_at=None, missing_since=None)
+                )
+        if given_up:
+            connection.execute(
+                update(processed_events)
+                .where(_event.job_id.in_(given_up), _event.processed_at.is_(None))
+                .values(given_up_at=now, claimed_by=None)
+            )
+            connection.execute(
+                update(jobs).where(_job.job_id.in_(given_up)).values(next_look_at=now + WATCH_INTERVAL)
+            )
+        for outcome in outcomes:
+            if isinstance(outcome.verdict, NotYet):
+                self._postpone(connection, outcome.job, outcome.verdict, now)
+        return stamped
+
+    @staticmethod
+    def _postpone(connection: Connection, job: ClaimedJob, verdict: NotYet, now: datetime) -> None:
+        connection.execute(
+            update(processed_events)
+            .where(_event.job_id == job.job_id, _event.claimed_by == job.claim)
+            .values(available_at=verdict.look_again_at, claimed_by=None)
+        )
+        missing_since = (job.missing_since or now) if verdict.is_missing else None
+        changes: dict[str, Any] = {"missing_since": missing_since}
+        if verdict.status is not None:
+            changes["status"] = verdict.status
+        connection.execute(update(jobs).where(_job.job_id == job.job_id).values(changes))
+
+
+def _result_row(job_id: str, row: Any, page: StoredPage, now: datetime) -> dict[str, Any]:
+    return {
+        "job_id": job_id,
+        "item_key": row.item_key,
+        "account": row.account,
+        "feed": row.feed,
+        "partition_key": row.partition_key,
+        "target_id": row.target_id,
+        "attempt": row.attempt,
+        "url": row.url,
+        "labels": row.labels,
+        "http_status": page.http_status,
+        "markdown": page.markdown,
+        "html": page.html,
+        "metadata": dict(page.metadata),
+        "tokens_charged": page.tokens_charged,
+        "content_sha256": page.content_sha256,
+        "is_empty": page.is_empty,
+        "completed_at": page.completed_at,
+        "stored_at": now,
+    }
+
+
+def _letter_row(row: Any, code: str, message: str, now: datetime) -> dict[str, Any]:
+    return {
+        "row_id": row.id,
+        "job_id": row.job_id,
+        "item_key": row.item_key,
+        "account": row.account,
+        "feed": row.feed,
+        "partition_key": row.partition_key,
+        "target_id": row.target_id,
+        "url": row.url,
+        "error_code": code,
+        "error_message": message,
+        "attempts": row.attempt,
+        "parked_at": now,
+    }

@@ -1,0 +1,248 @@
+"""What the ledger says about a day: how far it is, what can be done now, and what came out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import RowMapping, func, or_, select
+
+from scraper_pipeline.ledger.base import StorePart, in_state
+from scraper_pipeline.ledger.records import PartitionRevision, PendingPartition, Progress, State
+from scraper_pipeline.ledger.schema import (
+    current_results,
+    dead_letters,
+    jobs,
+    partitions,
+    processed_events,
+    results,
+    submissions,
+)
+
+_row, _event, _job, _result, _letter = submissions.c, processed_events.c, jobs.c, results.c, dead_letters.c
+RESULT_COLUMNS = tuple(column.name for column in current_results.c)
+
+
+@dataclass(frozen=True)
+class ResultFigures:
+    """Numbers about the stored pages of a partition; latency is from acceptance to storage, in seconds."""
+
+    pages: int
+    empty: int
+    tokens_charged: int
+    latency_p50: float
+    latency_p95: float
+
+
+class ProgressStore(StorePart):
+    """Reads only."""
+
+    def of(self, partition_key: str) -> Progress:
+        """The newest submissions of a partition, counted by state."""
+        with self.reading() as connection:
+            counts = connection.execute(
+                select(_row.state, func.count())
+                .where(self.in_scope(submissions), _row.partition_key == partition_key, in_state(*_NEWEST))
+                .group_by(_row.state)
+            ).all()
+        return Progress(**{state: count for state, count in counts})
+
+    def resubmissions(self, partition_key: str) -> int:
+        """How many attempts of a partition were superseded by another one."""
+        with self.reading() as connection:
+            return (
+                connection.scalar(
+                    select(func.count())
+                    .select_from(submissions)
+                    .where(
+                        self.in_scope(submissions),
+                        _row.partition_key == partition_key,
+                        in_state(State.SUPERSEDED),
+                    )
+                )
+                or 0
+            )
+
+    def revision(self, partition_key: str) -> int:
+        """How often the partition's rows have changed; 0 for one that has none."""
+        with self.reading() as connection:
+            return (
+                connection.scalar(
+                    select(partitions.c.revision).where(
+                        self.in_scope(partitions), partitions.c.partition_key == partition_key
+                    )
+                )
+                or 0
+            )
+
+    def revisions(self, limit: int) -> list[PartitionRevision]:
+        """The newest partitions (by key) with their revisions."""
+        with self.reading() as connection:
+            rows = connection.execute(
+                select(partitions.c.partition_key, partitions.c.revision)
+                .where(self.in_scope(partitions))
+                .order_by(partitions.c.partition_key.desc())
+                .limit(limit)
+            ).all()
+        return [PartitionRevision(row.partition_key, row.revision) for row in rows]
+
+    def partitions_to_submit(self) -> list[PendingPartition]:
+        """Partitions with planned rows that are due and not held back by a sending row of their URL."""
+        now = self.clock()
+        with self.reading() as connection:
+            rows = connection.execute(
+                select(
+                    _row.partition_key,
+                    func.count().label("pending"),
+                    func.max(_row.id).label("newest"),
+                )
+                .where(
+                    self.in_scope(submissions),
+                    in_state(State.PLANNED),
+                    or_(_row.not_before.is_(None), _row.not_before <= now),
+                )
+                .group_by(_row.partition_key)
+                .order_by(_row.partition_key)
+            ).all()
+        return [PendingPartition(r.partition_key, r.pending, f"{r.newest}-{r.pending}") for r in rows]
+
+    def partitions_to_settle(self) -> list[PendingPartition]:
+        """Partitions with unprocessed news of bound jobs that nobody holds now."""
+        now = self.clock()
+        with self.reading() as connection:
+            rows = connection.execute(
+                select(
+                    _job.partition_key,
+                    func.count().label("pending"),
+                    func.max(_event.received_at).label("newest"),
+                )
+                .join(jobs, _job.job_id == _event.job_id)
+                .where(
+                    self.in_scope(jobs),
+                    _event.processed_at.is_(None),
+                    _event.given_up_at.is_(None),
+                    _event.available_at <= now,
+                )
+                .group_by(_job.partition_key)
+                .order_by(_job.partition_key)
+            ).all()
+        return [
+            PendingPartition(r.partition_key, r.pending, f"{r.newest:%Y%m%dT%H%M%S%f}-{r.pending}")
+            for r in rows
+        ]
+
+    def oldest_open_seconds(self) -> float:
+        """The age of the oldest target that is not settled, from when it was planned; 0 if there is none."""
+        with self.reading() as connection:
+            oldest: datetime | None = connection.scalar(
+                select(func.min(_row.planned_at)).where(
+                    self.in_scope(submissions), in_state(State.PLANNED, State.SENDING, State.ACCEPTED)
+                )
+            )
+        return 0.0 if oldest is None else max(0.0, (self.clock() - oldest).total_seconds())
+
+    def figures(self, partition_key: str) -> ResultFigures:
+        """Counts and latencies of a partition's current results."""
+        with self.reading() as connection:
+            rows = connection.execute(
+                select(_result.is_empty, _result.tokens_charged, _result.stored_at, _row.accepted_at)
+                .join(
+                    submissions,
+                    (_row.job_id == _result.job_id) & (_row.item_key == _result.item_key),
+                )
+                .where(self.in_scope(results), _result.partition_key == partition_key)
+                .execution_options(yield_per=5000)
+            )
+            pages = empty = tokens = 0
+            latencies: list[float] = []
+            for row in rows:
+                pages += 1
+                empty += bool(row.is_empty)
+                tokens += row.tokens_charged or 0
+                if row.accepted_at is not None:
+                    latencies.append((row.stored_at - row.accepted_at) / timedelta(seconds=1))
+        latencies.sort()
+        return ResultFigures(pages, empty, tokens, _quantile(latencies, 0.5), _quantile(latencies, 0.95))
+
+    def submissions_preview(self, partition_key: str, limit: int = 10) -> Sequence[RowMapping]:
+        """The newest rows of a partition without any content: url, state, attempt, job."""
+        return self._preview(
+            select(_row.url, _row.state, _row.attempt, _row.job_id)
+            .where(self.in_scope(submissions), _row.partition_key == partition_key, in_state(*_NEWEST))
+            .order_by(_row.id.desc())
+            .limit(limit)
+        )
+
+    def results_preview(self, partition_key: str, limit: int = 10) -> Sequence[RowMapping]:
+        """The latest stored results of a partition without any content."""
+        return self._preview(
+            select(
+                _result.url, _result.http_status, _result.is_empty,
+                func.coalesce(func.length(_result.markdown), 0).label("markdown_characters"), _result.attempt,
+            )
+            .where(self.in_scope(results), _result.partition_key == partition_key)
+            .order_by(_result.stored_at.desc(), _result.job_id)
+            .limit(limit)
+        )  # fmt: skip
+
+    def letters_preview(self, partition_key: str, limit: int = 10) -> Sequence[RowMapping]:
+        """The latest open dead letters of a partition."""
+        return self._preview(
+            select(_letter.url, _letter.error_code, _letter.attempts, _letter.error_message)
+            .where(
+                self.in_scope(dead_letters),
+                _letter.partition_key == partition_key,
+                _letter.resolved_at.is_(None),
+            )
+            .order_by(_letter.parked_at.desc(), _letter.id.desc())
+            .limit(limit)
+        )
+
+    def letters_by_code(self, partition_key: str) -> dict[str, int]:
+        """Open dead letters of a partition, counted by code."""
+        with self.reading() as connection:
+            rows = connection.execute(
+                select(_letter.error_code, func.count())
+                .where(
+                    self.in_scope(dead_letters),
+                    _letter.partition_key == partition_key,
+                    _letter.resolved_at.is_(None),
+                )
+                .group_by(_letter.error_code)
+                .order_by(_letter.error_code)
+            ).all()
+        return {code: count for code, count in rows}
+
+    def _preview(self, statement: Any) -> Sequence[RowMapping]:
+        with self.reading() as connection:
+            return connection.execute(statement).mappings().all()
+
+    def read_results(self, partition_keys: Sequence[str], columns: Sequence[str]) -> list[RowMapping]:
+        """The current results of some partitions, one row a target, with the columns asked for."""
+        unknown = sorted(set(columns) - set(RESULT_COLUMNS))
+        if unknown:
+            raise ValueError(
+                f"no such column of current_results: {', '.join(unknown)}; take any of {RESULT_COLUMNS}"
+            )
+        rows: list[RowMapping] = []
+        with self.reading() as connection:
+            for partition_key in partition_keys:
+                rows += (
+                    connection.execute(
+                        select(*(current_results.c[name] for name in columns))
+                        .where(
+                            self.in_scope(current_results), current_results.c.partition_key == partition_key
+                        )
+                        .order_by(current_results.c.target_id)
+                    )
+                    .mappings()
+                    .all()
+                )
+        return rows
+
+
+_NEWEST = (State.PLANNED, State.SENDING, State.ACCEPTED, State.STORED, State.DEAD)
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0

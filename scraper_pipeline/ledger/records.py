@@ -1,0 +1,284 @@
+"""The values that cross the ledger's border: what is planned, claimed, reported and committed."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+
+class State(StrEnum):
+    """Where a submission stands; see the rules of the state machine in ``docs/design.md``."""
+
+    PLANNED = "planned"
+    SENDING = "sending"
+    ACCEPTED = "accepted"
+    STORED = "stored"
+    DEAD = "dead"
+    SUPERSEDED = "superseded"
+
+
+OPEN_STATES = (State.PLANNED, State.SENDING, State.ACCEPTED)
+
+
+class Channel(StrEnum):
+    """The four sides from which news of a job can come."""
+
+    WEBHOOK = "webhook"
+    POLL = "poll"
+    DELIVERY_LOG = "delivery_log"
+    SWEEP = "sweep"
+
+
+class LetterCode(StrEnum):
+    """Why a target was parked, where the reason is ours and not the service's."""
+
+    TIMED_OUT = "timed_out"
+    LOST = "lost"
+    UNRESOLVED = "unresolved"
+    EXPIRED = "expired"
+    TOO_LARGE = "too_large"
+    UNREADABLE = "unreadable"
+    MISSING_ITEM = "missing_item"
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Whose rows are meant: an API account and a feed (a named target list)."""
+
+    account: str = "default"
+    feed: str = "default"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A URL with its options; ``target_id`` is its identity within a partition, labels are not part of it."""
+
+    target_id: str
+    url: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+def hash_url(url: str) -> str:
+    """32 hex digits that stand for a URL of any length in indexes and keys."""
+    return hashlib.sha256(url.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class ClaimedSubmission:
+    """A row in ``sending`` that this caller, and no other, may POST until ``lease_until`` (UTC)."""
+
+    request_id: str
+    target_id: str
+    attempt: int
+    url: str
+    options: Mapping[str, Any]
+    sent_at: datetime
+    lease_until: datetime
+
+
+@dataclass(frozen=True)
+class AcceptedSubmission:
+    """The service's acceptance of one request: the job that it made."""
+
+    request_id: str
+    job_id: str
+    kind: str = "extract"
+
+
+@dataclass(frozen=True)
+class RefusedSubmission:
+    """A definitive refusal of one request: no job was made, and none will be."""
+
+    request_id: str
+    code: str
+    message: str
+
+
+@dataclass(frozen=True)
+class OverdueSubmission:
+    """A row still ``sending`` past its lease and grace: nobody knows whether its job exists."""
+
+    request_id: str
+    url: str
+    sent_at: datetime
+    lease_until: datetime
+
+
+@dataclass(frozen=True)
+class DueJob:
+    """A job whose next look is due; ``given_up`` jobs stay under watch for late evidence."""
+
+    job_id: str
+    kind: str
+    sent_at: datetime
+    accepted_at: datetime
+    looks: int
+    given_up: bool
+
+
+@dataclass(frozen=True)
+class ClaimedJob:
+    """A job with news whose settlement this caller holds until the claim's lease ends."""
+
+    job_id: str
+    kind: str
+    claim: str
+    url: str
+    item_key: str
+    accepted_at: datetime
+    missing_since: datetime | None
+    tries: int
+
+
+@dataclass(frozen=True)
+class StoredPage:
+    """One extracted page as it is kept; ``content_sha256`` is over the Markdown, or else the HTML."""
+
+    markdown: str | None
+    html: str | None
+    metadata: Mapping[str, Any]
+    http_status: int | None
+    tokens_charged: int | None
+    completed_at: datetime | None
+
+    @property
+    def content_sha256(self) -> str:
+        content = self.markdown if self.markdown is not None else self.html or ""
+        return hashlib.sha256(content.encode("utf-8")).hexdigest()
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.markdown or "").strip() and not (self.html or "").strip()
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why an item has no page, in the service's words, and whether another attempt may help.
+
+    A failure of the account (its balance is used up) spends no attempt: the target waits and is tried again.
+    """
+
+    code: str
+    message: str
+    retryable: bool
+    spends_attempt: bool = True
+
+
+@dataclass(frozen=True)
+class ItemOutcome:
+    """What became of one item of a job, matched to its row by ``item_key`` (the hash of its URL)."""
+
+    item_key: str
+    result: StoredPage | Failure
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The job is terminal; the items are all that it returned."""
+
+    items: tuple[ItemOutcome, ...]
+    status: str
+
+
+@dataclass(frozen=True)
+class GivenUp:
+    """The job is past its limit or unknown to the service; reversible by later evidence."""
+
+    code: LetterCode
+    message: str
+
+
+@dataclass(frozen=True)
+class NotYet:
+    """Nothing can be decided now; the job is taken up again at ``look_again_at`` (UTC)."""
+
+    look_again_at: datetime
+    is_missing: bool = False
+    status: str | None = None
+
+
+@dataclass(frozen=True)
+class JobOutcome:
+    """What one look at a claimed job found: the only input of a settlement's commit."""
+
+    job: ClaimedJob
+    verdict: Ended | GivenUp | NotYet
+
+
+@dataclass(frozen=True)
+class PlanReport:
+    """How many targets of a list were new to their partition, and how many were there already."""
+
+    planned: int
+    already_there: int
+
+
+@dataclass(frozen=True)
+class CommitReport:
+    """What one or more commits of outcomes changed, in rows."""
+
+    stored: int = 0
+    empty: int = 0
+    dead: int = 0
+    resubmitted: int = 0
+    given_up: int = 0
+    processed: int = 0
+    postponed: int = 0
+    dropped: int = 0
+
+    def __add__(self, other: "CommitReport") -> "CommitReport":
+        return CommitReport(
+            *(mine + theirs for mine, theirs in zip(self._counts(), other._counts(), strict=True))
+        )
+
+    def _counts(self) -> tuple[int, ...]:
+        return (self.stored, self.empty, self.dead, self.resubmitted,
+                self.given_up, self.processed, self.postponed, self.dropped)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How many targets of a partition are in each state by their newest submission."""
+
+    planned: int = 0
+    sending: int = 0
+    accepted: int = 0
+    stored: int = 0
+    dead: int = 0
+
+    @property
+    def targets(self) -> int:
+        return self.in_flight + self.stored + self.dead
+
+    @property
+    def in_flight(self) -> int:
+        return self.planned + self.sending + self.accepted
+
+    @property
+    def is_accepted(self) -> bool:
+        """Every target has been taken by the service, or refused for good."""
+        return self.planned == 0 and self.sending == 0
+
+    @property
+    def is_settled(self) -> bool:
+        return self.in_flight == 0
+
+
+@dataclass(frozen=True)
+class PendingPartition:
+    """A partition with work that a run can do now; ``watermark`` changes when more arrives."""
+
+    partition_key: str
+    pending: int
+    watermark: str
+
+
+@dataclass(frozen=True)
+class PartitionRevision:
+    """How often a partition's rows have changed: what a materialisation was made of."""
+
+    partition_key: str
+    revision: int

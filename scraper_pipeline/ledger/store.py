@@ -1,0 +1,81 @@
+"""The ledger as its users see it: one object whose parts each keep one kind of durable state."""
+
+from functools import cached_property
+
+from sqlalchemy import Engine
+
+from scraper_pipeline.ledger.audit import AuditStore
+from scraper_pipeline.ledger.base import Clock, utc_now
+from scraper_pipeline.ledger.database import migrate, open_engine
+from scraper_pipeline.ledger.leases import LeaseStore
+from scraper_pipeline.ledger.news import NewsStore
+from scraper_pipeline.ledger.outcomes import OutcomeStore, ResubmissionPolicy
+from scraper_pipeline.ledger.progress import ProgressStore
+from scraper_pipeline.ledger.records import Scope
+from scraper_pipeline.ledger.submissions import SubmissionStore
+
+
+class Ledger:
+    """Durable state in one database, within the scope of an account and a feed.
+
+    ``clock`` gives aware UTC times. Safe to use from several threads; close it when done.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        scope: Scope | None = None,
+        clock: Clock = utc_now,
+        resubmission: ResubmissionPolicy | None = None,
+    ) -> None:
+        self.engine, self.scope, self.clock = engine, scope or Scope(), clock
+        self.resubmission = resubmission or ResubmissionPolicy()
+
+    @classmethod
+    def open(
+        cls,
+        url: str,
+        scope: Scope | None = None,
+        clock: Clock = utc_now,
+        resubmission: ResubmissionPolicy | None = None,
+    ) -> "Ledger":
+        """Open the database at a SQLAlchemy URL and bring its schema up to date.
+
+        Raises LedgerUnavailable or LedgerTooNew.
+        """
+        engine = open_engine(url)
+        migrate(engine)
+        return cls(engine, scope, clock, resubmission)
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+    def __enter__(self) -> "Ledger":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @cached_property
+    def submissions(self) -> SubmissionStore:
+        return SubmissionStore(self.engine, self.scope, self.clock)
+
+    @cached_property
+    def news(self) -> NewsStore:
+        return NewsStore(self.engine, self.scope, self.clock)
+
+    @cached_property
+    def outcomes(self) -> OutcomeStore:
+        return OutcomeStore(self.engine, self.scope, self.clock, self.resubmission)
+
+    @cached_property
+    def progress(self) -> ProgressStore:
+        return ProgressStore(self.engine, self.scope, self.clock)
+
+    @cached_property
+    def leases(self) -> LeaseStore:
+        return LeaseStore(self.engine, self.scope, self.clock)
+
+    @cached_property
+    def audit(self) -> AuditStore:
+        return AuditStore(self.engine, self.scope, self.clock)

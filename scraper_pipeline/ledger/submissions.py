@@ -1,0 +1,318 @@
+"""Rules 1, 2 and 5: targets are planned, claimed, recorded with their job, and resolved when the answer was lost."""
+
+import uuid
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from sqlalchemy import (
+    CTE,
+    ColumnElement,
+    Connection,
+    String,
+    and_,
+    cast,
+    exists,
+    func,
+    literal,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.exc import IntegrityError, OperationalError
+
+from scraper_pipeline.ledger.base import StorePart, chunked, in_state
+from scraper_pipeline.ledger.records import (
+    AcceptedSubmission,
+    ClaimedSubmission,
+    LetterCode,
+    OverdueSubmission,
+    PlanReport,
+    RefusedSubmission,
+    State,
+    Target,
+    hash_url,
+)
+from scraper_pipeline.ledger.schema import LITERAL, dead_letters, jobs, submissions
+
+CLAIM_TRIES = 5
+_row = submissions.c
+
+
+class SubmissionStore(StorePart):
+    """The life of a submission up to the moment when its job is known."""
+
+    def plan(self, partition_key: str, targets: Iterable[Target]) -> PlanReport:
+        """Write the first attempt of every target that the partition doesn't have yet; never withdraws one.
+
+        The targets are read and committed in chunks, so a list of any length fits in memory.
+        """
+        planned = seen = 0
+        for chunk in chunked(targets):
+            seen += len(chunk)
+            rows = [self._first_attempt(partition_key, target) for target in chunk]
+            rows.sort(
+                key=lambda row: str(row["target_id"])
+            )  # one order for all: concurrent plans can't deadlock
+            with self.writing() as connection:
+                statement = self.insert(submissions).values(rows).on_conflict_do_nothing().returning(_row.id)
+                inserted = len(connection.execute(statement).all())
+                if inserted:
+                    self.bump_revisions(connection, [partition_key])
+            planned += inserted
+        return PlanReport(planned, seen - planned)
+
+    def _first_attempt(self, partition_key: str, target: Target) -> dict[str, object]:
+        return {
+            **self.scope_values,
+            "partition_key": partition_key,
+            "target_id": target.target_id,
+            "attempt": 1,
+            "url": target.url,
+            "url_hash": hash_url(target.url),
+            "options": dict(target.options),
+            "labels": dict(target.labels),
+            "state": State.PLANNED,
+            "planned_at": self.clock(),
+        }
+
+    def claim(self, partition_key: str, limit: int, lease_seconds: float) -> list[ClaimedSubmission]:
+        """Take up to ``limit`` due rows from planned to sending, each with a request id never used before (rule 1).
+
+        A row waits while another one of its URL is sending in any partition; what stands behind it doesn't.
+        """
+        for remaining in reversed(range(CLAIM_TRIES)):
+            try:
+                with self.writing() as connection:
+                    return self._claim(connection, partition_key, limit, lease_seconds)
+            except (IntegrityError, OperationalError):
+                # another process claimed the same URL in another partition between our look and our commit
+                if not remaining:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _claim(
+        self, connection: Connection, partition_key: str, limit: int, lease_seconds: float
+    ) -> list[ClaimedSubmission]:
+        now = self.clock()
+        lease_until = now + timedelta(seconds=lease_seconds)
+        chosen = self._claimable(partition_key, limit, now)
+        claimed = connection.execute(
+            update(submissions)
+            .where(_row.id.in_(select(chosen.c.id)), in_state(State.PLANNED))
+            .values(
+                state=State.SENDING,
+                request_id=literal(f"{uuid.uuid4().hex}-", String) + cast(_row.id, String),
+                sent_at=now,
+                lease_until=lease_until,
+            )
+            .returning(_row.id, _row.request_id, _row.target_id, _row.attempt, _row.url, _row.options)
+        ).all()
+        return [
+            ClaimedSubmission(r.request_id, r.target_id, r.attempt, r.url, r.options, now, lease_until)
+            for r in sorted(claimed, key=lambda r: r.id)
+        ]
+
+    def _claimable(self, partition_key: str, limit: int, now: datetime) -> CTE:
+        other = submissions.alias()
+        same_url = and_(other.c.account == _row.account, other.c.url_hash == _row.url_hash)
+        sending = other.c.state == LITERAL[State.SENDING]
+        planned = other.c.state == LITERAL[State.PLANNED]
+        earlier_here = and_(
+            other.c.feed == _row.feed,
+            other.c.partition_key == _row.partition_key,
+            other.c.id < _row.id,
+            or_(other.c.not_before.is_(None), other.c.not_before <= now),
+        )
+        waiting = other.c.state.in_([LITERAL[State.PLANNED], LITERAL[State.SENDING]])
+        return (
+            select(_row.id)
+            .where(
+                self.in_scope(submissions),
+                _row.partition_key == partition_key,
+                in_state(State.PLANNED),
+                or_(_row.not_before.is_(None), _row.not_before <= now),
+                ~exists().where(same_url, waiting, or_(sending, and_(planned, earlier_here))),
+            )
+            .order_by(_row.id)
+            .limit(limit)
+            .with_for_update(skip_locked=True)
+            .cte("chosen")
+        )
+
+    def record_accepted(self, accepted: Sequence[AcceptedSubmission], first_look_at: datetime) -> int:
+        """Bind each job to the row whose request made it (rule 2); returns how many rows moved."""
+        with self.writing() as connection:
+            return self._bind(connection, accepted, first_look_at)
+
+    def _bind(
+        self, connection: Connection, accepted: Sequence[AcceptedSubmission], first_look_at: datetime
+    ) -> int:
+        now, moved_partitions, moved = self.clock(), set[str](), 0
+        for acceptance in accepted:
+            other = submissions.alias()
+            bound_elsewhere = exists().where(
+                other.c.job_id == acceptance.job_id, other.c.request_id != acceptance.request_id
+            )
+            rows = connection.execute(
+                update(submissions)
+                .where(_row.request_id == acceptance.request_id, in_state(State.SENDING), ~bound_elsewhere)
+                .values(
+                    state=State.ACCEPTED,
+                    job_id=acceptance.job_id,
+                    item_key=_row.url_hash,
+                    accepted_at=now,
+                    lease_until=None,
+                )
+                .returning(_row.partition_key, _row.sent_at)
+            ).all()
+            if rows:
+                job = {
+                    **self.scope_values,
+                    "job_id": acceptance.job_id,
+                    "partition_key": rows[0].partition_key,
+                    "kind": acceptance.kind,
+                    "status": "queued",
+                    "sent_at": min(row.sent_at for row in rows),
+                    "accepted_at": now,
+                    "next_look_at": first_look_at,
+                }
+                connection.execute(self.insert(jobs).values(job).on_conflict_do_nothing())
+                moved_partitions.add(rows[0].partition_key)
+                moved += len(rows)
+        self.bump_revisions(connection, moved_partitions)
+        return moved
+
+    def record_refused(self, refused: Sequence[RefusedSubmission]) -> int:
+        """Park the rows whose targets the service refused for good (rule 2); returns how many."""
+        now, moved_partitions, parked = self.clock(), set[str](), 0
+        with self.writing() as connection:
+            for refusal in refused:
+                mine = and_(_row.request_id == refusal.request_id, in_state(State.SENDING))
+                rows = self._park(connection, mine, refusal.code, refusal.message, now, given_up=False)
+                moved_partitions.update(row.partition_key for row in rows)
+                parked += len(rows)
+            self.bump_revisions(connection, moved_partitions)
+        return parked
+
+    def _park(
+        self,
+        connection: Connection,
+        which: ColumnElement[bool],
+        code: str,
+        message: str,
+        now: datetime,
+        given_up: bool,
+    ) -> Sequence[Any]:
+        rows = connection.execute(
+            update(submissions)
+            .where(which)
+            .values(state=State.DEAD, lease_until=None, settled_at=now, given_up=given_up)
+            .returning(_row.account, _row.feed, _row.partition_key, _row.target_id, _row.url, _row.attempt)
+        ).all()
+        if rows:
+            letters = [
+                {
+                    "account": row.account,
+                    "feed": row.feed,
+                    "partition_key": row.partition_key,
+                    "target_id": row.target_id,
+                    "url": row.url,
+                    "error_code": code,
+                    "error_message": message,
+                    "attempts": row.attempt,
+                    "parked_at": now,
+                }
+                for row in rows
+            ]
+            connection.execute(dead_letters.insert(), letters)
+        return rows
+
+    def release(self, request_ids: Iterable[str]) -> int:
+        """Put rows that certainly made no job back to planned, the attempt unspent (rule 2); returns how many."""
+        released, moved_partitions = 0, set[str]()
+        with self.writing() as connection:
+            for chunk in chunked(request_ids):
+                rows = connection.execute(
+                    update(submissions)
+                    .where(_row.request_id.in_(chunk), in_state(State.SENDING))
+                    .values(state=State.PLANNED, request_id=None, sent_at=None, lease_until=None)
+                    .returning(_row.partition_key)
+                ).all()
+                released += len(rows)
+                moved_partitions.update(row.partition_key for row in rows)
+            self.bump_revisions(connection, moved_partitions)
+        return released
+
+    def overdue(self, grace_seconds: float) -> list[OverdueSubmission]:
+        """The account's rows still sending past lease and grace, oldest first (rule 5)."""
+        before = self.clock() - timedelta(seconds=grace_seconds)
+        with self.reading() as connection:
+            rows = connection.execute(
+                select(_row.request_id, _row.url, _row.sent_at, _row.lease_until)
+                .where(self.in_scope(submissions), in_state(State.SENDING), _row.lease_until < before)
+                .order_by(_row.sent_at, _row.id)
+            ).all()
+        return [OverdueSubmission(r.request_id, r.url, r.sent_at, r.lease_until) for r in rows]
+
+    def bound_jobs(self, job_ids: Iterable[str]) -> set[str]:
+        """Those of the jobs that a row of any attempt is bound to; superseded rows keep their job."""
+        bound: set[str] = set()
+        with self.reading() as connection:
+            for chunk in chunked(job_ids):
+                bound.update(
+                    connection.scalars(select(_row.job_id).where(_row.job_id.in_(chunk)).distinct()).all()
+                )
+        return bound
+
+    def resolve(
+        self, request_id: str, job_id: str | Literal["none"], first_look_at: datetime, grace_seconds: float
+    ) -> bool:
+        """Commit what a complete listing said of an overdue row: its job, or ``"none"`` (rule 5).
+
+        Nothing changes unless the row is still sending under the same request and overdue.
+        """
+        before = self.clock() - timedelta(seconds=grace_seconds)
+        with self.writing() as connection:
+            overdue = and_(_row.request_id == request_id, in_state(State.SENDING), _row.lease_until < before)
+            if job_id != "none":
+                still = connection.execute(select(_row.id).where(overdue).with_for_update()).first()
+                return bool(
+                    still and self._bind(connection, [AcceptedSubmission(request_id, job_id)], first_look_at)
+                )
+            rows = connection.execute(
+                update(submissions)
+                .where(overdue)
+                .values(state=State.PLANNED, request_id=None, sent_at=None, lease_until=None)
+                .returning(_row.partition_key)
+            ).all()
+            self.bump_revisions(connection, [row.partition_key for row in rows])
+            return bool(rows)
+
+    def give_up_unresolved(self, request_ids: Iterable[str], message: str) -> int:
+        """Park rows whose answer could not be resolved within the hard limit; returns how many (rule 5)."""
+        now, parked, moved_partitions = self.clock(), 0, set[str]()
+        with self.writing() as connection:
+            for chunk in chunked(request_ids):
+                which = and_(_row.request_id.in_(chunk), in_state(State.SENDING))
+                rows = self._park(connection, which, LetterCode.UNRESOLVED, message, now, given_up=False)
+                parked += len(rows)
+                moved_partitions.update(row.partition_key for row in rows)
+            self.bump_revisions(connection, moved_partitions)
+        return parked
+
+    def pages_committed_since(self, since: datetime) -> int:
+        """How many pages the account was or may still be charged for among the rows sent since ``since``."""
+        with self.reading() as connection:
+            return (
+                connection.scalar(
+                    select(func.count())
+                    .select_from(submissions)
+                    .where(
+                        _row.account == self.scope.account,
+                        _row.sent_at >= since,
+                        in_state(State.SENDING, State.ACCEPTED, State.STORED),
+                    )
+                )
+                or 0
+            )

@@ -1,0 +1,156 @@
+"""Rule 5: rows whose answer was lost are resolved by a complete listing of the jobs made in their time."""
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from scraper_pipeline.ledger import Ledger, OverdueSubmission
+from scraper_pipeline.lifecycle.policy import LifecyclePolicy, is_past
+from scraper_pipeline.lifecycle.service_clock import ServiceClock
+from scraper_pipeline.scraper_api import JobSummary, ScraperClient
+
+PAGE_SIZE = 100
+SHORTEST_WINDOW = timedelta(seconds=1)
+
+
+@dataclass
+class ResolutionReport:
+    """What became of the rows that were overdue: bound to a job found, planned again, waiting, or parked."""
+
+    bound: int = 0
+    planned_again: int = 0
+    waiting: int = 0
+    unresolved: int = 0
+    requests: int = 0
+
+
+@dataclass
+class _Window:
+    start: datetime
+    end: datetime
+    rows: list[OverdueSubmission] = field(default_factory=list)
+
+
+async def resolve_lost_answers(
+    ledger: Ledger,
+    client: ScraperClient,
+    policy: LifecyclePolicy,
+    *,
+    chance: random.Random | None = None,
+) -> ResolutionReport:
+    """Find out what became of every row still sending past its lease and grace.
+
+    A job is taken for a row's if it was made for its URL after the claim and no row of any attempt is bound to it. The
+    row waits while several candidates are still running or the listing is not complete, and is parked as
+    ``unresolved`` past the hard limit. Raises ScraperError with nothing decided for the rows not yet reached.
+    """
+    report = ResolutionReport()
+    chance = chance or random.Random()  # noqa: S311 (jitter)
+    overdue = ledger.submissions.overdue(policy.send_grace)
+    if not overdue:
+        return report
+    clock = ServiceClock()
+    clock.learn(await client.list_jobs(page_size=1))
+    report.requests += 1
+    for window in _windows(overdue, clock, policy):
+        jobs = await _list_all(client, window.start, window.end, report)
+        if jobs is None:
+            _wait(ledger, policy, window.rows, report)
+            continue
+        bound = ledger.submissions.bound_jobs(job.job_id for job in jobs)
+        free = [job for job in jobs if job.job_id not in bound]
+        for row in window.rows:
+            _resolve(ledger, policy, row, _candidates(row, free, clock, policy), report, chance)
+    return report
+
+
+def _windows(
+    overdue: Iterable[OverdueSubmission], clock: ServiceClock, policy: LifecyclePolicy
+) -> list[_Window]:
+    """The spans of the service's time in which the rows' jobs must have been made, merged where they overlap."""
+    skew, grace = timedelta(seconds=policy.clock_skew), timedelta(seconds=policy.send_grace)
+    windows: list[_Window] = []
+    for row in sorted(overdue, key=lambda row: row.sent_at):
+        start, end = clock.earliest(row.sent_at) - skew, clock.latest(row.lease_until + grace) + skew
+        if windows and start <= windows[-1].end:
+            windows[-1].end = max(windows[-1].end, end)
+        else:
+            windows.append(_Window(start, end))
+        windows[-1].rows.append(row)
+    return windows
+
+
+async def _list_all(
+    client: ScraperClient, start: datetime, end: datetime, report: ResolutionReport
+) -> list[JobSummary] | None:
+    """Every job made within [start, end], or None if the service would not list them all."""
+    found: dict[str, JobSummary] = {}
+    page, page_count = 1, 1
+    while page <= page_count:
+        listing = await client.list_jobs(start=start, end=end, page=page, page_size=PAGE_SIZE)
+        report.requests += 1
+        if listing.is_capped:
+            return await _list_halves(client, start, end, report)
+        if listing.unreadable:
+            return None
+        found.update((job.job_id, job) for job in listing.jobs)
+        more = page + 1 if listing.page_count is None and len(listing.jobs) == PAGE_SIZE else page
+        page_count = max(page_count, listing.page_count or more)
+        page += 1
+    return list(found.values())
+
+
+async def _list_halves(
+    client: ScraperClient, start: datetime, end: datetime, report: ResolutionReport
+) -> list[JobSummary] | None:
+    if end - start <= SHORTEST_WINDOW:
+        return None
+    middle = start + (end - start) / 2
+    first = await _list_all(client, start, middle, report)
+    second = await _list_all(client, middle, end, report) if first is not None else None
+    if first is None or second is None:
+        return None
+    return list({job.job_id: job for job in (*first, *second)}.values())
+
+
+def _candidates(
+    row: OverdueSubmission, free: list[JobSummary], clock: ServiceClock, policy: LifecyclePolicy
+) -> list[JobSummary]:
+    """The unbound jobs for the row's URL that were made after its claim; one of unknown age may be."""
+    claimed = clock.earliest(row.sent_at)
+    return [
+        job for job in free if job.url == row.url and (job.created_at is None or job.created_at >= claimed)
+    ]
+
+
+def _resolve(
+    ledger: Ledger,
+    policy: LifecyclePolicy,
+    row: OverdueSubmission,
+    candidates: list[JobSummary],
+    report: ResolutionReport,
+    chance: random.Random,
+) -> None:
+    if len(candidates) > 1 and not all(job.is_terminal for job in candidates):
+        _wait(ledger, policy, [row], report)
+        return
+    candidates.sort(key=lambda job: job.status != "completed")
+    first_look_at = ledger.clock() + policy.look_delay(0, chance)
+    job_id = candidates[0].job_id if candidates else "none"
+    if ledger.submissions.resolve(row.request_id, job_id, first_look_at, policy.send_grace):
+        if candidates:
+            report.bound += 1
+        else:
+            report.planned_again += 1
+
+
+def _wait(
+    ledger: Ledger, policy: LifecyclePolicy, rows: list[OverdueSubmission], report: ResolutionReport
+) -> None:
+    hopeless = [row.request_id for row in rows if is_past(ledger, row.sent_at, policy.unresolved_after)]
+    report.waiting += len(rows) - len(hopeless)
+    report.unresolved += ledger.submissions.give_up_unresolved(
+        hopeless,
+        "The answer to the submission was lost, and the service's listing could not tell what became of it.",
+    )

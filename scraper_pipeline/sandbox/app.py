@@ -1,0 +1,65 @@
+"""The sandbox as one ASGI application: the service, the site and the controls, put together."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from email.utils import format_datetime
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.routing import Mount
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from scraper_pipeline.sandbox.clock import Clock
+from scraper_pipeline.sandbox.config import SandboxConfig
+from scraper_pipeline.sandbox.context import Sandbox
+from scraper_pipeline.sandbox.control import Control
+from scraper_pipeline.sandbox.extraction import Extraction
+from scraper_pipeline.sandbox.faults import FaultBook
+from scraper_pipeline.sandbox.fetching import Fetcher
+from scraper_pipeline.sandbox.jobs import JobBook
+from scraper_pipeline.sandbox.service import Service
+from scraper_pipeline.sandbox.site import Site
+
+
+def create_app(config: SandboxConfig | None = None, *, clock: Clock | None = None) -> Starlette:
+    """A sandbox with nothing in it yet. It keeps everything in memory and forgets it at its end."""
+    config = config or SandboxConfig()
+    clock = clock or Clock()
+    book, faults = JobBook(), FaultBook(config.seed, config.faults)
+    fetcher = Fetcher(
+        allow_any_host=config.allow_any_host,
+        timeout=config.fetch_timeout,
+        connections=config.fetch_concurrency,
+        max_bytes=config.max_page_bytes,
+    )
+    extraction = Extraction(config, book=book, faults=faults, clock=clock, fetcher=fetcher)
+    sandbox = Sandbox(config, clock, book, faults, extraction)
+    site = Site(flaky_failures=config.flaky_failures)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        yield
+        await extraction.close()
+
+    return Starlette(
+        routes=[*Service(sandbox).routes(), *Control(sandbox).routes(), Mount("/site", routes=site.routes())],
+        middleware=[Middleware(_Dated, sandbox=sandbox)],
+        lifespan=lifespan,
+    )
+
+
+class _Dated:
+    """Gives every answer a Date header by the service's clock, which uvicorn's own would not follow."""
+
+    def __init__(self, app: ASGIApp, sandbox: Sandbox) -> None:
+        self._app = app
+        self._sandbox = sandbox
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_dated(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                date = format_datetime(self._sandbox.service_now(), usegmt=True)
+                message["headers"] = [*message.get("headers", ()), (b"date", date.encode())]
+            await send(message)
+
+        await self._app(scope, receive, send_dated)

@@ -1,0 +1,50 @@
+"""The options of a sandbox, fixed for its lifetime; what changes while it runs is in `faults`."""
+
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+from scraper_pipeline.sandbox.faults import Faults
+
+
+class SandboxConfig(BaseModel):
+    """How the stand-in behaves. Delays and time-outs are in seconds, sizes in bytes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    seed: int = 0
+    api_key: SecretStr | None = None
+    """The only key that is accepted; without it, any key that is not empty is."""
+
+    min_delay: float = Field(default=0.2, ge=0)
+    max_delay: float = Field(default=2.0, ge=0)
+    """A job's page is fetched after a delay drawn evenly from these two, by the seed and the job's ordinal."""
+
+    fetch_timeout: float = Field(default=5.0, gt=0)
+    """Holds where a request names no `timeout` of its own."""
+    fetch_concurrency: int = Field(default=64, ge=1)
+    max_page_bytes: int = Field(default=8 * 1024 * 1024, ge=1)
+    allow_any_host: bool = False
+    """Fetch from hosts other than loopback too."""
+
+    work_concurrency_limit: int = Field(default=100, ge=1)
+    refuse_above_concurrency: bool = False
+    """Answer 429 `WORK_CONCURRENCY_LIMITED` to a POST while that many jobs are unfinished."""
+
+    flaky_failures: int = Field(default=2, ge=0)
+    """How often a page under /site/flaky/ fails before it succeeds."""
+
+    listing_key: Literal["jobs", "items"] = "jobs"
+    """The reference lists jobs under `jobs`, the guide reads `items`."""
+    error_form: Literal["bare", "wrapped"] = "bare"
+    """Error bodies as they are, or under the key `error`."""
+    echo_urls: Literal["verbatim", "without_fragment", "normalised"] = "verbatim"
+    """How the URL of a job comes back in the listing and in its metadata."""
+
+    faults: Faults = Faults()
+
+    @model_validator(mode="after")
+    def _delays_are_in_order(self) -> Self:
+        if self.min_delay > self.max_delay:
+            raise ValueError("min_delay must not exceed max_delay")
+        return self

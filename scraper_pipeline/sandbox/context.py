@@ -1,0 +1,132 @@
+"""What the routes share: the parts of one sandbox, and the gate that every /v1 request passes."""
+
+import asyncio
+import hmac
+import math
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from urllib.parse import urlsplit, urlunsplit
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from scraper_pipeline.sandbox.answers import Headers, error_response
+from scraper_pipeline.sandbox.clock import Clock
+from scraper_pipeline.sandbox.config import SandboxConfig
+from scraper_pipeline.sandbox.connections import CutConnection
+from scraper_pipeline.sandbox.extraction import Extraction
+from scraper_pipeline.sandbox.faults import Call, FaultBook, Faults, RetryAfter
+from scraper_pipeline.sandbox.jobs import JobBook
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+@dataclass
+class Sandbox:
+    """One sandbox: its options, its jobs, its faults and its counters."""
+
+    config: SandboxConfig
+    clock: Clock
+    book: JobBook
+    fault_book: FaultBook
+    extraction: Extraction
+    requests: Counter[str] = field(default_factory=Counter)
+    answers: Counter[str] = field(default_factory=Counter)
+    _allowance: float = 0.0
+    _allowance_time: float | None = None
+
+    @property
+    def faults(self) -> Faults:
+        return self.fault_book.faults
+
+    def service_now(self) -> datetime:
+        """Now, on the service's clock, which may be shifted."""
+        return self.clock.now() + timedelta(seconds=self.faults.clock_shift)
+
+    def error(
+        self, status: int, code: str, message: str, *, retryable: bool = False, headers: Headers = ()
+    ) -> Response:
+        wrapped = self.config.error_form == "wrapped"
+        return error_response(status, code, message, retryable=retryable, wrapped=wrapped, headers=headers)
+
+    def retry_after(self, rule: RetryAfter) -> Headers:
+        """The `Retry-After` headers that a fault orders; there may be none, or several."""
+        order = rule.retry_after
+        if order is None:
+            return ()
+        if order == "date":
+            at = (self.service_now() + timedelta(seconds=rule.seconds)).astimezone(UTC)
+            return (("Retry-After", format_datetime(at, usegmt=True)),)
+        values = order if isinstance(order, list) else [order]
+        return tuple(("Retry-After", str(value)) for value in values)
+
+    def echo(self, url: str) -> str:
+        """A job's URL as the service gives it back."""
+        if self.config.echo_urls == "verbatim":
+            return url
+        try:
+            parts = urlsplit(url)
+        except ValueError:
+            return url
+        if self.config.echo_urls == "normalised":
+            parts = parts._replace(
+                scheme=parts.scheme.lower(), netloc=parts.netloc.lower(), path=parts.path or "/"
+            )
+        return urlunsplit(parts._replace(fragment=""))
+
+    async def refusal(self, request: Request, call: Call) -> Response | None:
+        """What turns a /v1 request away before it is looked at: faults, the key, the rate."""
+        faults, strike = self.faults, self.fault_book.strike
+        if latency := strike("latency", faults.latency, call=call):
+            await asyncio.sleep(latency.seconds)
+        if strike("cut_before", faults.cut_before, call=call):
+            return CutConnection()
+        if strike("unauthorized", faults.unauthorized, call=call) or not self._knows(request):
+            return self.error(401, "UNAUTHORIZED", "The API key is missing or wrong")
+        if strike("forbidden", faults.forbidden, call=call):
+            return self.error(403, "FORBIDDEN", "The API key may not do this")
+        if throttled := strike("rate_limit_429", faults.rate_limit_429, call=call):
+            headers = self.retry_after(throttled)
+            return self.error(429, throttled.code, "Too many requests", retryable=True, headers=headers)
+        if wait := self._wait_for_allowance():
+            header = ("Retry-After", str(math.ceil(wait)))
+            return self.error(429, "RATE_LIMITED", "Too many requests", retryable=True, headers=[header])
+        return None
+
+    def _knows(self, request: Request) -> bool:
+        given = request.headers.get("X-Api-Key", "").strip()
+        if self.config.api_key is None:
+            return bool(given)
+        return hmac.compare_digest(given.encode(), self.config.api_key.get_secret_value().encode())
+
+    def _wait_for_allowance(self) -> float:
+        """Seconds until the standing rate admits a request; 0 takes one from the allowance."""
+        rate, now = self.faults.rate, self.clock.monotonic()
+        if rate is None:
+            self._allowance_time = None
+            return 0.0
+        most = max(rate, 1.0)
+        if self._allowance_time is None:
+            self._allowance = most
+        else:
+            self._allowance = min(most, self._allowance + (now - self._allowance_time) * rate)
+        self._allowance_time = now
+        if self._allowance >= 1:
+            self._allowance -= 1
+            return 0.0
+        return (1 - self._allowance) / rate
+
+    def counted(self, name: str, call: Call, endpoint: Endpoint) -> Endpoint:
+        """An endpoint of the service that counts its requests and answers under a name, behind the gate."""
+
+        async def count_and_answer(request: Request) -> Response:
+            self.requests[name] += 1
+            response = await self.refusal(request, call) or await endpoint(request)
+            outcome = "cut" if isinstance(response, CutConnection) else response.status_code
+            self.answers[f"{name} {outcome}"] += 1
+            return response
+
+        return count_and_answer

@@ -1,0 +1,105 @@
+"""The sandbox's own endpoints, which need no key: the truth, the faults, the list of targets."""
+
+from typing import Any
+
+from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from scraper_pipeline.sandbox import answers
+from scraper_pipeline.sandbox.context import Sandbox
+from scraper_pipeline.sandbox.jobs import Job
+from scraper_pipeline.sandbox.site import site_targets
+
+
+class Control:
+    """The endpoints under /sandbox."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/sandbox/truth", self.get_truth, methods=["GET"]),
+            Route("/sandbox/requests", self.get_requests, methods=["GET"]),
+            Route("/sandbox/faults", self.get_faults, methods=["GET"]),
+            Route("/sandbox/faults", self.order_faults, methods=["POST"]),
+            Route("/sandbox/faults", self.clear_faults, methods=["DELETE"]),
+            Route("/sandbox/targets", self.get_targets, methods=["GET"]),
+            Route("/sandbox/jobs/{job_id}/finish", self.finish_job, methods=["POST"]),
+        ]
+
+    async def get_truth(self, request: Request) -> Response:
+        return answers.json_response(truth_of(self._sandbox))
+
+    async def get_requests(self, request: Request) -> Response:
+        return answers.json_response(dict(self._sandbox.requests))
+
+    async def get_faults(self, request: Request) -> Response:
+        book = self._sandbox.fault_book
+        body = {
+            "faults": book.faults.model_dump(mode="json", exclude_defaults=True),
+            "remaining": book.remaining(),
+            "struck": dict(book.struck),
+        }
+        return answers.json_response(body)
+
+    async def order_faults(self, request: Request) -> Response:
+        """Orders the faults named in the body anew and leaves the others as they are."""
+        try:
+            changes = await request.json()
+        except ValueError:
+            return PlainTextResponse("The body must be a JSON object, fault by name\n", 400)
+        if not isinstance(changes, dict):
+            return PlainTextResponse("The body must be a JSON object, fault by name\n", 400)
+        try:
+            self._sandbox.fault_book.order(changes)
+        except ValidationError as error:
+            return answers.validation_response(error, "body")
+        return await self.get_faults(request)
+
+    async def clear_faults(self, request: Request) -> Response:
+        self._sandbox.fault_book.clear()
+        return await self.get_faults(request)
+
+    async def get_targets(self, request: Request) -> Response:
+        """A list of targets on the sandbox's own site, a URL a line."""
+        asked = request.query_params.get("pages", "100")
+        if not (asked.isascii() and asked.isdigit() and 1 <= len(asked) <= 6):
+            return PlainTextResponse("pages must be a whole number up to 999999\n", 400)
+        targets = site_targets(str(request.base_url), int(asked))
+        return PlainTextResponse("".join(f"{target}\n" for target in targets))
+
+    async def finish_job(self, request: Request) -> Response:
+        """Brings one job to its end now, also one that never would have ended."""
+        job = self._sandbox.book.get(request.path_params["job_id"])
+        if job is None:
+            return PlainTextResponse("There is no such job\n", 404)
+        self._sandbox.extraction.finish_now(job)
+        return Response(status_code=204)
+
+
+def truth_of(sandbox: Sandbox) -> dict[str, Any]:
+    """What really happened, for an audit to be held against."""
+    now = sandbox.clock.monotonic()
+    return {
+        "jobs": [_true_job(job, now) for job in sandbox.book],
+        "charged": sandbox.book.charged,
+        "requests": dict(sandbox.requests),
+        "answers": dict(sandbox.answers),
+        "faults_struck": dict(sandbox.fault_book.struck),
+    }
+
+
+def _true_job(job: Job, now: float) -> dict[str, Any]:
+    return {
+        "job_id": job.job_id,
+        "url": job.url,
+        "mode": job.request.processing_mode,
+        "status": job.status(now),
+        "error_code": None if job.error is None else job.error.code,
+        "charged": job.charged,
+        "created_at": answers.timestamp(job.created_at),
+        "completed_at": None if job.completed_at is None else answers.timestamp(job.completed_at),
+    }

@@ -1,0 +1,270 @@
+"""The faults that can be ordered: what each is called, what it takes, and whether it strikes now.
+
+A fault is ordered as a rule or a list of rules. A rule is `true` (always), a whole number (exactly the next n
+times), a decimal (a probability), or an object with `probability`, `count`, `url_contains` and the fault's own
+fields. `false` and `null` order nothing. In JSON `1` is a count and `1.0` a probability.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from scraper_pipeline.sandbox.chance import draw
+
+Call = Literal["any", "post", "get", "list", "usage", "statistics"]
+OddForm = Literal["nanoseconds", "hundredths", "naive", "doubled_zone", "date", "leap_second", "words"]
+
+
+class Rule(BaseModel):
+    """When a fault strikes: at URLs that contain a text, with a probability, and at most `count` times."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    probability: float = Field(default=1.0, ge=0, le=1)
+    count: int | None = Field(default=None, ge=0)
+    url_contains: str = ""
+
+
+class OnCall(Rule):
+    on: Call = "any"
+
+
+class RetryAfter(OnCall):
+    """`retry_after` is sent as it is; `"date"` is the HTTP date `seconds` ahead; a list makes several headers."""
+
+    retry_after: int | float | str | list[str] | None = None
+    seconds: float = 1.0
+
+
+class Throttled(RetryAfter):
+    retry_after: int | float | str | list[str] | None = 1
+    code: Literal["RATE_LIMITED", "WORK_CONCURRENCY_LIMITED"] = "RATE_LIMITED"
+
+
+class Latency(OnCall):
+    seconds: float = Field(default=0.1, ge=0)
+
+
+class ServerFault(RetryAfter):
+    status: int = Field(default=500, ge=500, le=599)
+
+
+class BadGateway(ServerFault):
+    status: int = Field(default=502, ge=500, le=599)
+
+
+class SlowAnswer(Rule):
+    seconds: float = Field(default=30.0, ge=0)
+
+
+class Unreadable(Rule):
+    form: Literal["html", "empty", "no_job_id", "array", "cut"] = "html"
+
+
+class Missing(Rule):
+    """The job answers `status` to this GET, and to those of the next `seconds`."""
+
+    seconds: float = Field(default=0.0, ge=0)
+    status: Literal[404, 410] = 404
+
+
+class Bomb(Rule):
+    megabytes: int = Field(default=50, ge=1, le=2048)
+
+
+class OddTimes(OnCall):
+    forms: tuple[OddForm, ...] = (
+        "nanoseconds",
+        "hundredths",
+        "naive",
+        "doubled_zone",
+        "date",
+        "leap_second",
+        "words",
+    )
+
+
+class EmptyData(Rule):
+    form: Literal["null", "object", "blank"] = "null"
+
+
+class UnknownStatus(Rule):
+    status: str = "archived"
+
+
+class LateJob(Rule):
+    seconds: float = Field(default=60.0, ge=0)
+
+
+class FailedJob(Rule):
+    code: str = "INTERNAL_ERROR"
+    message: str = "The extraction failed because the sandbox was told so"
+    retryable: bool | None = None
+
+
+class Unhealthy(Rule):
+    status: Literal["degraded", "unavailable"] = "unavailable"
+
+
+def _as_rules(value: Any) -> Any:
+    if value is None or value is False:
+        return ()
+    if value is True:
+        return ({},)
+    if isinstance(value, int):
+        return ({"count": value},)
+    if isinstance(value, float):
+        return ({"probability": value},)
+    if isinstance(value, list | tuple):
+        return tuple(rule for item in value for rule in _as_rules(item))
+    return (value,)
+
+
+R = TypeVar("R", bound=Rule)
+Rules = Annotated[tuple[R, ...], BeforeValidator(_as_rules)]
+
+
+class Faults(BaseModel):
+    """Everything that can be made to go wrong. Nothing does by default."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    # Any /v1 call, before it is looked at.
+    latency: Rules[Latency] = ()
+    cut_before: Rules[OnCall] = ()
+    """The connection is cut and nothing is done."""
+    unauthorized: Rules[OnCall] = ()
+    forbidden: Rules[OnCall] = ()
+    rate_limit_429: Rules[Throttled] = ()
+
+    # POST /v1/extract.
+    payment_required: Rules[Rule] = ()
+    post_500_before: Rules[ServerFault] = ()
+    """A server error, and no job is made."""
+    post_502_after_accept: Rules[BadGateway] = ()
+    """A server error, and yet a job is made."""
+    answer_lost: Rules[Rule] = ()
+    """A job is made, then the connection is cut without an answer."""
+    slow_answer: Rules[SlowAnswer] = ()
+    """A job is made, and the answer takes its time."""
+    unreadable_answer: Rules[Unreadable] = ()
+    """A job is made, and the 202 is not what it should be."""
+
+    # GET /v1/extract/{job_id}.
+    get_500: Rules[ServerFault] = ()
+    job_404: Rules[Missing] = ()
+    truncated_body: Rules[Rule] = ()
+    gzip_bomb: Rules[Bomb] = ()
+    false_gzip: Rules[Rule] = ()
+    """A plain body that claims to be gzip."""
+    strange_text: Rules[Rule] = ()
+    """NUL, lone surrogates and numbers beyond 64 bits, in values and in keys."""
+    empty_data: Rules[EmptyData] = ()
+    odd_timestamps: Rules[OddTimes] = ()
+    """In the answers of GET and of the listing."""
+
+    # GET /v1/extract/jobs.
+    list_500: Rules[ServerFault] = ()
+    listing_empty_page: Rules[Rule] = ()
+    """A page without jobs, whatever its `page_count` says."""
+
+    # The life of a job, settled when it is made.
+    never_finish: Rules[Rule] = ()
+    late_job: Rules[LateJob] = ()
+    unknown_status: Rules[UnknownStatus] = ()
+    """Shown for as long as the job is not terminal."""
+    job_failed: Rules[FailedJob] = ()
+    job_cancelled: Rules[Rule] = ()
+
+    # GET /health.
+    unhealthy: Rules[Unhealthy] = ()
+
+    # Standing conditions: plain numbers, in force until changed.
+    rate: float | None = Field(default=None, gt=0)
+    """Requests a second over all of /v1; more are answered 429 with `Retry-After`."""
+    balance: int | None = Field(default=None, ge=0)
+    """Pages that may still be charged from the start of the sandbox; then 402."""
+    listing_lag: float = Field(default=0.0, ge=0)
+    """Seconds before a new job appears in the listing."""
+    listing_capped_above: int | None = Field(default=None, ge=1)
+    """More matches than this are cut off, with `is_capped` true."""
+    expire_results_after: float | None = Field(default=None, ge=0)
+    """Seconds after its end at which a job answers `expired_status`."""
+    expired_status: Literal[404, 410] = 410
+    clock_shift: float = 0.0
+    """Seconds by which the service's clock is ahead: the Date header, created_at, completed_at."""
+
+    def changed(self, changes: Mapping[str, Any]) -> "Faults":
+        """These faults with some ordered anew; raises pydantic's `ValidationError`."""
+        return Faults.model_validate(self.model_dump() | dict(changes))
+
+
+@dataclass
+class FaultBook:
+    """Decides when the ordered faults strike, and counts how often each did.
+
+    Probabilities are drawn from the seed, the URL without its host and how often the fault was considered for
+    it, so a URL meets the same fate whatever else goes on and wherever the sandbox listens.
+    """
+
+    seed: int
+    faults: Faults = field(default_factory=Faults)
+    struck: Counter[str] = field(default_factory=Counter)
+    _remaining: dict[tuple[str, int], int] = field(default_factory=dict)
+    _considered: Counter[tuple[str, int, str]] = field(default_factory=Counter)
+
+    def order(self, changes: Mapping[str, Any]) -> None:
+        """Order the named faults anew, with fresh counts; the others stay as they are."""
+        self.faults = self.faults.changed(changes)
+        for key in [key for key in self._remaining if key[0] in changes]:
+            del self._remaining[key]
+
+    def clear(self) -> None:
+        """Take every order back; what has struck stays counted."""
+        self.faults = Faults()
+        self._remaining.clear()
+
+    def strike(self, name: str, rules: tuple[R, ...], url: str = "", call: Call = "any") -> R | None:
+        """The first rule of a fault that strikes now, if any; its count goes down by one."""
+        for position, rule in enumerate(rules):
+            if isinstance(rule, OnCall) and rule.on not in ("any", call):
+                continue
+            if rule.url_contains not in url:
+                continue
+            if rule.count is not None and self._left(name, position, rule.count) <= 0:
+                continue
+            if rule.probability < 1 and not self._chance_hits(name, position, rule.probability, url):
+                continue
+            if rule.count is not None:
+                self._remaining[name, position] -= 1
+            self.struck[name] += 1
+            return rule
+        return None
+
+    def remaining(self) -> dict[str, int]:
+        """What is left of the counts, by fault, for those that have been considered."""
+        left: Counter[str] = Counter()
+        for (name, _), count in self._remaining.items():
+            left[name] += count
+        return dict(left)
+
+    def _left(self, name: str, position: int, count: int) -> int:
+        return self._remaining.setdefault((name, position), count)
+
+    def _chance_hits(self, name: str, position: int, probability: float, url: str) -> bool:
+        subject = _without_host(url)
+        self._considered[name, position, subject] += 1
+        nth = self._considered[name, position, subject]
+        return draw(self.seed, name, position, subject, nth) < probability
+
+
+def _without_host(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return url
+    return f"{parts.path}?{parts.query}#{parts.fragment}"

@@ -1,0 +1,72 @@
+"""The async client of the Scraper API."""
+
+from scraper_pipeline.scraper_api.client import ScraperClient
+from scraper_pipeline.scraper_api.errors import (
+    AnswerTooLarge,
+    DeadlineExceeded,
+    ExtractionFailed,
+    InvalidRequest,
+    JobExpired,
+    JobNotFound,
+    NetworkError,
+    PaymentRequired,
+    ScraperError,
+    ServerError,
+    Throttled,
+    Unauthorized,
+    UnexpectedStatus,
+    UnreadableAnswer,
+    is_retryable_code,
+)
+from scraper_pipeline.scraper_api.models import (
+    JSON,
+    TERMINAL_STATUSES,
+    AcceptedJob,
+    ConcurrencyUsage,
+    ExtractedPage,
+    Health,
+    Job,
+    JobError,
+    JobListing,
+    JobSummary,
+    Page,
+)
+from scraper_pipeline.scraper_api.options import ExtractOptions, InvalidOptions
+from scraper_pipeline.scraper_api.pacing import Budget, Pacer, RetryPolicy
+from scraper_pipeline.scraper_api.times import parse_time
+
+__all__ = [
+    "JSON",
+    "TERMINAL_STATUSES",
+    "AcceptedJob",
+    "AnswerTooLarge",
+    "Budget",
+    "ConcurrencyUsage",
+    "DeadlineExceeded",
+    "ExtractOptions",
+    "ExtractedPage",
+    "ExtractionFailed",
+    "Health",
+    "InvalidOptions",
+    "InvalidRequest",
+    "Job",
+    "JobError",
+    "JobExpired",
+    "JobListing",
+    "JobNotFound",
+    "JobSummary",
+    "NetworkError",
+    "Pacer",
+    "Page",
+    "PaymentRequired",
+    "RetryPolicy",
+    "ScraperClient",
+    "ScraperError",
+    "ServerError",
+    "Throttled",
+    "Unauthorized",
+    "UnexpectedStatus",
+    "UnreadableAnswer",
+    "is_retryable_code",
+    "parse_time",
+]

@@ -1,0 +1,245 @@
+"""Performs one call of the service: waits for its turn, makes requests within their budgets, reads the answer."""
+
+import asyncio
+import random as random_source
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, TypeVar
+
+import aiohttp
+import httpx
+from pydantic import ValidationError
+
+from scraper_pipeline.scraper_api.bodies import read_body, read_json
+from scraper_pipeline.scraper_api.errors import (
+    WORK_CONCURRENCY_LIMITED,
+    AnswerTooLarge,
+    DeadlineExceeded,
+    NetworkError,
+    ScraperError,
+    Throttled,
+    UnreadableAnswer,
+)
+from scraper_pipeline.scraper_api.pacing import Pacer, Retries, RetryPolicy, Turn
+from scraper_pipeline.scraper_api.refusals import refusal
+from scraper_pipeline.scraper_api.times import parse_http_date, parse_retry_after
+from scraper_pipeline.scraper_api.transport import network_error, open_http
+
+T = TypeVar("T")
+
+_LARGEST_REFUSAL = 64 * 1024
+
+
+@dataclass(frozen=True)
+class Call:
+    """One thing asked of the service, however many requests it takes."""
+
+    name: str
+    method: Literal["GET", "POST"]
+    path: str
+    params: Mapping[str, str] | None = None
+    body: bytes | None = None
+    request_seconds: float | None = None
+    needs_key: bool = True
+    names_job: bool = False
+    also_answers: frozenset[int] = frozenset()
+
+    def may_be_repeated_after(self, error: ScraperError) -> bool:
+        """A POST only if the error proves that it made no job, and is none that a repetition meets again."""
+        return self.method == "GET" or (error.proves_no_job and isinstance(error, Throttled | NetworkError))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The JSON that came, when it was asked for and came (this machine's clock), and the service's clock if it told."""
+
+    payload: Any
+    sanitised: int
+    requested_at: datetime
+    received_at: datetime
+    service_time: datetime | None
+
+
+class Caller:
+    """What all calls of one client share: the key, the connections, the pace and the clocks."""
+
+    def __init__(
+        self,
+        *,
+        host: httpx.URL,
+        api_key: str,
+        policy: RetryPolicy,
+        pacer: Pacer,
+        max_body_bytes: int,
+        connections: int,
+        monotonic: Callable[[], float],
+        sleep: Callable[[float], Awaitable[object]],
+        random: random_source.Random,
+        utc_now: Callable[[], datetime],
+    ) -> None:
+        self._api_key = api_key
+        self._policy = policy
+        self._pacer = pacer
+        self._max_body_bytes = max_body_bytes
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self._random = random
+        self._utc_now = utc_now
+        self._free_connections = asyncio.Semaphore(connections)
+        self._http = open_http(host, api_key, connections)
+        self.requests_made: Counter[str] = Counter()
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+    async def perform(
+        self,
+        call: Call,
+        read: Callable[[Answer], T],
+        *,
+        budget: float | None = None,
+        deadline: float | None = None,
+    ) -> T:
+        """Makes requests until one is answered, or until no further one is allowed, useful or in time."""
+        seconds = self._policy.total_seconds if budget is None else min(budget, self._policy.total_seconds)
+        end = self._monotonic() + seconds
+        if deadline is not None:
+            end = min(end, deadline)
+        retries = Retries(self._policy, self._random)
+        is_first = True
+        while True:
+            try:
+                return await self._attempt(call, read, end, is_first)
+            except ScraperError as error:
+                least = self._policy.least_request_seconds if call.method == "POST" else 0.0
+                wait = retries.wait_after(error, end - least - self._monotonic())
+                if wait is None or not call.may_be_repeated_after(error):
+                    raise
+            await self._sleep(wait)
+            is_first = False
+
+    async def _attempt(self, call: Call, read: Callable[[Answer], T], end: float, is_first: bool) -> T:
+        least = self._policy.least_request_seconds
+        if is_first and call.method == "GET":
+            end = max(end, self._monotonic() + least)
+        async with self._connection(call, end):
+            turn = await self._turn(call, end)
+            remaining = end - self._monotonic()
+            if call.method == "POST" and remaining < least:
+                raise DeadlineExceeded(
+                    f"{call.name}: not begun, only {max(remaining, 0.0):.1f} s were left for it"
+                )
+            self.requests_made[call.name] += 1
+            try:
+                answer = await self._exchange(
+                    call, min(remaining, call.request_seconds or self._policy.request_seconds)
+                )
+            except Throttled as error:
+                # The limit on jobs at once is no matter of pace: reading results is what ends it.
+                if error.code != WORK_CONCURRENCY_LIMITED:
+                    self._pacer.slow_down(turn, error.retry_after)
+                raise
+            self._pacer.speed_up()
+        try:
+            return read(answer)
+        except ValidationError as error:
+            missing = ", ".join(sorted({".".join(map(str, fault["loc"])) for fault in error.errors()}))
+            raise UnreadableAnswer(f"{call.name}: the answer lacks a usable {missing or 'object'}") from None
+        except ValueError as error:
+            raise UnreadableAnswer(f"{call.name}: the answer can't be used: {error}") from None
+
+    @asynccontextmanager
+    async def _connection(self, call: Call, end: float) -> AsyncIterator[None]:
+        """Waits here for a free connection, and not inside the exchange, where waiting would look like sending."""
+        if self._free_connections.locked():
+            try:
+                async with asyncio.timeout(end - self._monotonic()):
+                    await self._free_connections.acquire()
+            except TimeoutError:
+                raise DeadlineExceeded(f"{call.name}: not begun, no connection became free in time") from None
+        else:
+            await self._free_connections.acquire()
+        try:
+            yield
+        finally:
+            self._free_connections.release()
+
+    async def _turn(self, call: Call, end: float) -> Turn:
+        while True:
+            turn = self._pacer.reserve(end)
+            if turn is None:
+                raise Throttled(
+                    f"{call.name}: not begun, the service throttles and the next turn would come too late"
+                )
+            while (wait := turn.at - self._monotonic()) > 0:
+                await self._sleep(wait)
+            if self._pacer.is_current(turn):
+                return turn
+
+    async def _exchange(self, call: Call, seconds: float) -> Answer:
+        """One request and its whole answer, within `seconds`."""
+        requested_at = self._utc_now()
+        request = self._http.build_request(
+            call.method,
+            call.path,
+            params=call.params,
+            content=call.body,
+            headers={"Content-Type": "application/json"} if call.body else None,
+            timeout=httpx.Timeout(None, connect=min(self._policy.connect_seconds, seconds)),
+        )
+        auth = httpx.USE_CLIENT_DEFAULT if call.needs_key else None
+        try:
+            async with asyncio.timeout(seconds):
+                response = await self._http.send(request, stream=True, auth=auth)
+                try:
+                    body = await self._read_body(response)
+                finally:
+                    await response.aclose()
+        except (httpx.HTTPError, aiohttp.ClientError, TimeoutError, OSError) as error:
+            # The cause is told in the message and not chained: its text may repeat a target's URL.
+            raise network_error(call.name, error) from None
+        received_at = self._utc_now()
+        service_time = parse_http_date(response.headers.get("date", ""))
+        if not response.is_success and response.status_code not in call.also_answers:
+            raise self._refusal(call, response, body, service_time or received_at)
+        try:
+            payload, sanitised = read_json(body)
+        except ValueError:
+            if not response.is_success:
+                raise self._refusal(call, response, b"", service_time or received_at) from None
+            raise UnreadableAnswer(
+                f"{call.name}: the service answered {response.status_code} with {len(body)} bytes that are no JSON; "
+                "check GEONODE_SCRAPER_HOST if this stays",
+                status=response.status_code,
+            ) from None
+        return Answer(payload, sanitised, requested_at, received_at, service_time)
+
+    async def _read_body(self, response: httpx.Response) -> bytes:
+        if response.is_success:
+            return await read_body(response, self._max_body_bytes)
+        try:
+            return await read_body(response, _LARGEST_REFUSAL)
+        except (httpx.HTTPError, aiohttp.ClientError, AnswerTooLarge):
+            return b""  # The status has been told, and a refusal's body only explains it.
+
+    def _refusal(self, call: Call, response: httpx.Response, body: bytes, sent_at: datetime) -> ScraperError:
+        try:
+            payload, _ = read_json(body)
+        except ValueError:
+            payload = None
+        retry_after = parse_retry_after(
+            response.headers.get_list("retry-after"),
+            sent_at=sent_at,
+            longest=self._policy.longest_retry_after,
+        )
+        return refusal(
+            call.name,
+            response.status_code,
+            payload,
+            names_job=call.names_job,
+            retry_after=retry_after,
+            secret=self._api_key,
+        )

@@ -1,0 +1,234 @@
+"""The service's answers as frozen values, read leniently: only what a caller can't do without is demanded."""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+    model_validator,
+)
+
+from scraper_pipeline.scraper_api.errors import PAYMENT_REQUIRED, is_retryable_code
+from scraper_pipeline.scraper_api.times import parse_time
+
+JSON = JsonValue
+TERMINAL_STATUSES = frozenset({"completed", "failed", "cancelled"})
+UNKNOWN_CODE = "UNKNOWN"
+
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+_LONGEST_MESSAGE = 500
+_LONGEST_CODE = 100
+
+
+def one_line(text: object, longest: int = _LONGEST_MESSAGE) -> str:
+    """`text` fit for a log: one line, capped, without control characters; empty if it is no text."""
+    return (
+        _CONTROL_CHARACTERS.sub(" ", text[: 2 * longest]).strip()[:longest] if isinstance(text, str) else ""
+    )
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _whole_number(value: object) -> int | None:
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _flag(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _object(value: object) -> object:
+    return value if isinstance(value, Mapping | BaseModel) else None
+
+
+def _error_object(value: object) -> object:
+    return {"message": value} if isinstance(value, str) and value else _object(value)
+
+
+Text = Annotated[str | None, BeforeValidator(_text)]
+WholeNumber = Annotated[int | None, BeforeValidator(_whole_number)]
+Flag = Annotated[bool | None, BeforeValidator(_flag)]
+Time = Annotated[datetime | None, BeforeValidator(parse_time)]
+Identifier = Annotated[str, Field(min_length=1)]
+
+
+class _Answer(BaseModel):
+    # The input is hidden in errors because it is a page's content.
+    model_config = ConfigDict(frozen=True, strict=True, hide_input_in_errors=True, validate_by_name=True)
+
+
+class _TimedAnswer(_Answer):
+    unread_times: Annotated[
+        Mapping[str, str], Field(description="Times that nobody could read, as they came", repr=False)
+    ] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keep_unread_times(cls, payload: object) -> object:
+        if not isinstance(payload, Mapping):
+            return payload
+        unread = {
+            name: str(payload[name])
+            for name in ("created_at", "completed_at")
+            if payload.get(name) is not None and parse_time(payload[name]) is None
+        }
+        return {**payload, "unread_times": unread}
+
+
+class AcceptedJob(_Answer):
+    """The answer to a submission: from here on the job exists."""
+
+    job_id: Identifier
+    status: Annotated[str, BeforeValidator(lambda value: _text(value) or "")] = ""
+    status_url: Text = None
+    estimated_tokens: WholeNumber = None
+
+
+class Page(_Answer):
+    """The content of one page, in the formats that were asked for."""
+
+    markdown: Annotated[Text, Field(repr=False)] = None
+    html: Annotated[Text, Field(repr=False)] = None
+
+
+class JobError(_Answer):
+    """Why a job failed. `message` is one line, capped."""
+
+    code: Annotated[str, BeforeValidator(lambda value: one_line(value, _LONGEST_CODE) or UNKNOWN_CODE)] = (
+        UNKNOWN_CODE
+    )
+    message: Annotated[str, BeforeValidator(one_line)] = ""
+    retryable: Flag = None
+    correlation_id: Annotated[
+        str | None, BeforeValidator(lambda value: one_line(value, _LONGEST_CODE) or None)
+    ] = None
+
+    @property
+    def is_retryable(self) -> bool:
+        return is_retryable_code(self.code, self.retryable)
+
+    @property
+    def stops_account(self) -> bool:
+        """Whether the account is out of balance: no fault of the target, whatever `is_retryable` says."""
+        return self.code == PAYMENT_REQUIRED
+
+
+class _Extraction(_Answer):
+    page: Annotated[
+        Page | None, BeforeValidator(_object), Field(validation_alias=AliasChoices("page", "data"))
+    ] = None
+    metadata: Annotated[
+        Mapping[str, Any], BeforeValidator(lambda value: _object(value) or {}), Field(repr=False)
+    ] = {}
+    tokens_charged: WholeNumber = None
+    sanitised: Annotated[int, Field(description="How many characters became U+FFFD")] = 0
+
+    @property
+    def http_status(self) -> int | None:
+        """The scraped site's status, if it is one."""
+        status = _whole_number(self.metadata.get("http_status"))
+        return status if status is not None and 100 <= status <= 599 else None
+
+
+class ExtractedPage(_Extraction):
+    """The answer to a synchronous extraction."""
+
+
+class Job(_TimedAnswer, _Extraction):
+    """One job as it stands. A status that nobody knows is kept as it came, and is not terminal."""
+
+    job_id: Identifier
+    status: Identifier
+    created_at: Time = None
+    completed_at: Time = None
+    error: Annotated[JobError | None, BeforeValidator(_error_object)] = None
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.status in TERMINAL_STATUSES
+
+
+class JobSummary(_TimedAnswer):
+    """One line of a listing."""
+
+    job_id: Identifier
+    status: Identifier
+    url: Identifier
+    created_at: Time = None
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.status in TERMINAL_STATUSES
+
+
+class JobListing(_Answer):
+    """One page of a listing, newest job first.
+
+    `requested_at` and `received_at` are this machine's clock, `service_time` is the service's (its `Date` header).
+    `unreadable` counts the lines without a readable id, status and URL: a listing that has some proves no absence.
+    """
+
+    jobs: Annotated[tuple[JobSummary, ...], Field(validation_alias=AliasChoices("jobs", "items"))]
+    page: WholeNumber = None
+    page_size: WholeNumber = None
+    page_count: WholeNumber = None
+    # Anything but a plain "no" is taken as a yes: a listing that may be cut short proves no absence.
+    is_capped: Annotated[bool, BeforeValidator(lambda value: value is not None and value is not False)] = (
+        False
+    )
+    unreadable: int = 0
+    service_time: datetime | None = None
+    requested_at: datetime
+    received_at: datetime
+
+    @model_validator(mode="before")
+    @classmethod
+    def _set_unreadable_lines_apart(cls, payload: object) -> object:
+        if not isinstance(payload, Mapping):
+            return payload
+        lines = payload.get("jobs", payload.get("items"))
+        if not isinstance(lines, list):
+            return payload
+        jobs = tuple(job for line in lines if (job := _summary(line)) is not None)
+        return {**payload, "jobs": jobs, "unreadable": len(lines) - len(jobs)}
+
+
+class ConcurrencyUsage(_Answer):
+    """How many jobs run at once, and how many may."""
+
+    in_use: Annotated[int, Field(validation_alias=AliasChoices("in_use", "work_concurrency_in_use"))]
+    limit: Annotated[int, Field(validation_alias=AliasChoices("limit", "work_concurrency_limit"))]
+
+
+class Health(_Answer):
+    """The service's word on itself: `ok`, `degraded` or `unavailable`."""
+
+    status: Identifier
+    service: Text = None
+    version: Text = None
+    timestamp: Time = None
+
+    @property
+    def is_ok(self) -> bool:
+        return self.status == "ok"
+
+
+def _summary(line: object) -> JobSummary | None:
+    if isinstance(line, JobSummary):
+        return line
+    try:
+        return JobSummary.model_validate(line)
+    except ValidationError:
+        return None

@@ -1,0 +1,90 @@
+"""The options of one extraction: what a target may ask for, and how that is sent."""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator
+
+Format = Literal["markdown", "html"]
+ProcessingMode = Literal["sync", "async"]
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
+
+
+class InvalidOptions(ValueError):
+    """Options that the service would refuse; the message names each option and what it takes."""
+
+
+class ExtractOptions(BaseModel):
+    """What a target asks for besides its URL (contract, "Jobs"). Times are milliseconds.
+
+    `headers` go to the scraped site and may hold credentials, so that no repr shows them.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    formats: Annotated[tuple[Format, ...], Field(min_length=1)] = ("markdown",)
+    render_js: bool = False
+    country: Annotated[str, Field(pattern=r"^[A-Z]{2}$")] | None = None
+    proxy_type: Literal["datacenter", "residential", "mix"] | None = None
+    wait_until: Literal["commit", "domcontentloaded", "load", "networkidle"] | None = None
+    wait_for: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
+    wait_timeout: Annotated[int, Field(ge=0, le=30_000)] | None = None
+    timeout: Annotated[int, Field(ge=1_000)] | None = None
+    headers: Annotated[dict[str, str] | None, Field(repr=False)] = None
+
+    @field_validator("formats")
+    @classmethod
+    def _order_formats(cls, formats: tuple[Format, ...]) -> tuple[Format, ...]:
+        return tuple(sorted(set(formats), reverse=True))
+
+    @field_validator("headers")
+    @classmethod
+    def _check_headers(cls, headers: dict[str, str] | None) -> dict[str, str] | None:
+        for name, value in (headers or {}).items():
+            if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+                raise ValueError("a header's name or value holds characters that HTTP does not allow")
+        return dict(sorted(headers.items())) if headers else None
+
+    @classmethod
+    def from_mapping(cls, options: Mapping[str, JsonValue]) -> Self:
+        """The options that `to_mapping` gave, or that a list names. Raises InvalidOptions."""
+        try:
+            return cls.model_validate(dict(options))
+        except ValidationError as error:
+            faults = (
+                f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in error.errors()
+            )
+            raise InvalidOptions("; ".join(faults)) from None
+
+    def to_mapping(self) -> dict[str, JsonValue]:
+        """Only what differs from the defaults, in one order: the same options always give the same JSON."""
+        return self.model_dump(mode="json", exclude_defaults=True)
+
+    def to_request(self, url: str, mode: ProcessingMode) -> dict[str, JsonValue]:
+        """The body of `POST /v1/extract`."""
+        body: dict[str, JsonValue] = {
+            "url": url,
+            "processing_mode": mode,
+            "formats": list(self.formats),
+            "render_js": self.render_js,
+        }
+        proxy: dict[str, JsonValue] = {"country": self.country, "type": self.proxy_type}
+        waiting: dict[str, JsonValue] = {
+            "wait_until": self.wait_until,
+            "wait_for": self.wait_for,
+            "wait_timeout": self.wait_timeout,
+        }
+        sections: dict[str, JsonValue] = {
+            "proxy": _present(proxy),
+            "wait_config": _present(waiting),
+            "timeout": self.timeout,
+            "headers": dict(self.headers) if self.headers else None,
+        }
+        return body | _present(sections)
+
+
+def _present(fields: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    return {name: value for name, value in fields.items() if value is not None and value != {}}

@@ -1,0 +1,263 @@
+"""Every environment variable that the pipeline reads, in one place, checked before anything starts."""
+
+import ipaddress
+import os
+import re
+import zoneinfo
+from collections.abc import Mapping
+from datetime import date
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
+
+import sqlalchemy as sa
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import ErrorDetails
+
+_LONGEST_VALUE_SHOWN = 80
+
+
+class SettingsError(Exception):
+    """A variable that cannot be used; one line says which, what it takes and what it was (secrets excepted)."""
+
+
+def project_folder() -> Path:
+    """The checkout that this package is run from, or the working directory where it was installed as a wheel."""
+    checkout = Path(__file__).resolve().parent.parent
+    return checkout if (checkout / "pyproject.toml").is_file() else Path.cwd()
+
+
+def _default_ledger_url() -> SecretStr:
+    return SecretStr(f"sqlite:///{project_folder() / 'var' / 'ledger.db'}")
+
+
+def _as_service_url(value: str) -> str:
+    return _as_url(value, plain_http_only_on_loopback=True)
+
+
+def _as_url(value: str, *, plain_http_only_on_loopback: bool = False) -> str:
+    try:
+        parts = urlsplit(value)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        raise ValueError("takes a URL such as https://scraper.geonode.io") from None
+    if parts.scheme not in ("http", "https") or not host or re.search(r"\s", value):
+        raise ValueError("takes a URL such as https://scraper.geonode.io")
+    if parts.username is not None or parts.query or parts.fragment:
+        raise ValueError("takes a URL without credentials, query or fragment")
+    if plain_http_only_on_loopback and parts.scheme == "http" and not _is_loopback(host):
+        raise ValueError(
+            "takes an https URL; http, which would show the API key, only on this machine itself"
+        )
+    return value.rstrip("/")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _as_api_key(value: SecretStr) -> SecretStr:
+    # It travels as an HTTP header, where anything else fails late, and may be quoted by the error.
+    if not re.fullmatch(r"[!-~]+", value.get_secret_value()):
+        raise ValueError("takes the key as the dashboard shows it, in ASCII and without blanks")
+    return value
+
+
+def _as_ledger_url(value: SecretStr) -> SecretStr:
+    takes = "takes sqlite:///path/to/ledger.db or postgresql://user:password@host/database"
+    try:
+        url = sa.make_url(value.get_secret_value())
+    except (sa.exc.ArgumentError, ValueError):
+        raise ValueError(takes) from None
+    if url.drivername in ("postgres", "postgresql"):
+        # Without a driver, different releases of SQLAlchemy read it as different ones.
+        url = url.set(drivername="postgresql+psycopg")
+    if url.drivername == "sqlite" and url.database in (None, "", ":memory:"):
+        raise ValueError(f"{takes}; a database in memory is not shared between processes")
+    if url.drivername not in ("sqlite", "postgresql+psycopg"):
+        raise ValueError(f"{takes}; its driver is psycopg")
+    return SecretStr(url.render_as_string(hide_password=False))
+
+
+def _as_timezone(value: str) -> str:
+    try:
+        zoneinfo.ZoneInfo(value)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError("takes the name of a time zone such as Europe/Berlin") from None
+    return value
+
+
+def _trimmed(value: object) -> object:
+    return value.strip() if isinstance(value, str) else value
+
+
+def _variable(field: str) -> str:
+    return f"SCRAPER_{field.upper()}"
+
+
+Text = Annotated[str, BeforeValidator(_trimmed)]
+Secret = Annotated[SecretStr, BeforeValidator(_trimmed)]
+Seconds = Annotated[float, Field(ge=0, le=366 * 24 * 3600, allow_inf_nan=False)]
+SomeSeconds = Annotated[Seconds, Field(gt=0)]
+
+
+class Settings(BaseModel):
+    """What the operator decided, or the defaults; durations are in seconds."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        alias_generator=_variable,
+        validate_by_name=True,
+        validate_by_alias=True,
+        hide_input_in_errors=True,
+    )
+
+    api_key: Annotated[Secret, AfterValidator(_as_api_key)] | None = Field(
+        None, alias="GEONODE_SCRAPER_API_KEY", description="the key of the account that submits and pays"
+    )
+    host: Annotated[Text, AfterValidator(_as_service_url)] = Field(
+        "https://scraper.geonode.io", alias="GEONODE_SCRAPER_HOST", description="the service's base URL"
+    )
+    ledger_url: Annotated[Secret, AfterValidator(_as_ledger_url)] = Field(
+        default_factory=_default_ledger_url,
+        description="where the ledger is: SQLite or Postgres, as SQLAlchemy URL",
+    )
+    targets: Annotated[Path, BeforeValidator(_trimmed)] = Field(
+        default_factory=lambda: project_folder() / "targets.csv",
+        description="the list of targets: text or CSV",
+    )
+    submission_mode: Annotated[Literal["extract"], BeforeValidator(_trimmed)] = Field(
+        "extract", description="how targets are handed to the service: one job a page"
+    )
+    daily_page_limit: Annotated[int, Field(ge=0)] | None = Field(
+        None, description="the most pages submitted in a day; unset is no limit"
+    )
+    send_lease_seconds: SomeSeconds = Field(60, description="how long a claimed target may take to be sent")
+    send_grace_seconds: SomeSeconds = Field(
+        120, description="how long after the lease a lost answer waits before its job is looked up"
+    )
+    clock_skew_seconds: Seconds = Field(10, description="how far the service's clock may be off")
+    max_attempts: Annotated[int, Field(ge=1, le=100)] = Field(
+        3, description="how often a target is submitted before it is parked"
+    )
+    job_timeout_seconds: SomeSeconds = Field(1800, description="when a job that does not end is given up")
+    lost_grace_seconds: SomeSeconds = Field(
+        120, description="how long a job may be unknown before it counts as lost"
+    )
+    unresolved_after_seconds: SomeSeconds = Field(
+        21600, description="when a submission that cannot be looked up is parked as unresolved"
+    )
+    concurrency: Annotated[int, Field(ge=1, le=500)] = Field(32, description="the most requests at once")
+    drain_seconds: SomeSeconds = Field(
+        600, description="how long a settle run goes on while news still comes"
+    )
+    drain_quiet_seconds: Seconds = Field(10, description="how long no news may come before a settle run ends")
+    max_body_bytes: Annotated[int, Field(ge=1024)] = Field(
+        32 * 1024 * 1024, description="the largest answer that is read, decoded"
+    )
+    timezone: Annotated[Text, AfterValidator(_as_timezone)] = Field(
+        "UTC", description="where a day begins and ends"
+    )
+    start_date: Annotated[date, BeforeValidator(_trimmed)] = Field(
+        date(2026, 1, 1), description="the first day"
+    )
+    sandbox_url: Annotated[Text, AfterValidator(_as_url)] | None = Field(
+        None, description="the sandbox whose record of the truth `audit` compares with"
+    )
+
+    @property
+    def ledger_location(self) -> str:
+        """The ledger's URL for people: neither its password nor its query is in it."""
+        url = sa.make_url(self.ledger_url.get_secret_value()).set(query={})
+        return url.render_as_string(hide_password=True)
+
+    @model_validator(mode="after")
+    def _waits_fit_together(self) -> Self:
+        # Rule 5 of the state machine: a job must be listed before its absence from the listing proves anything.
+        least = self.send_lease_seconds + self.clock_skew_seconds
+        if self.send_grace_seconds <= least:
+            raise ValueError(
+                f"SCRAPER_SEND_GRACE_SECONDS takes more than lease and clock skew together ({least:g}), by as long as a"
+                f" new job may stay out of the service's listing; it was {self.send_grace_seconds:g}"
+            )
+        least = self.send_lease_seconds + self.send_grace_seconds
+        if self.unresolved_after_seconds <= least:
+            raise ValueError(
+                f"SCRAPER_UNRESOLVED_AFTER_SECONDS takes more than lease and grace together ({least:g});"
+                f" it was {self.unresolved_after_seconds:g}"
+            )
+        return self
+
+
+def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
+    """Read the settings from the environment, where an empty variable counts as unset; raises SettingsError."""
+    values = os.environ if environ is None else environ
+    given = {name: values[name] for name in variables() if values.get(name, "").strip()}
+    try:
+        return Settings.model_validate(given)
+    except ValidationError as error:
+        problems = "; ".join(_describe(problem, given) for problem in error.errors(include_url=False))
+    # Raised out here, so that no traceback leads to the values.
+    raise SettingsError(problems)
+
+
+def variables() -> dict[str, str]:
+    """The variables that are read, each with what it decides."""
+    return {str(field.alias): str(field.description) for field in Settings.model_fields.values()}
+
+
+def unknown_variables(environ: Mapping[str, str] | None = None) -> dict[str, str | None]:
+    """Variables that look like ours and are not read, a typing error say, each with the name that is closest."""
+    known = list(variables())
+    values = os.environ if environ is None else environ
+    strangers = sorted(
+        name for name in values if name.startswith(("SCRAPER_", "GEONODE_SCRAPER_")) and name not in known
+    )
+    return {name: next(iter(get_close_matches(name, known, n=1, cutoff=0.8)), None) for name in strangers}
+
+
+_TAKES = {
+    "int_parsing": "takes a whole number",
+    "int_from_float": "takes a whole number",
+    "int_parsing_size": "takes a smaller number",
+    "float_parsing": "takes a number of seconds",
+    "finite_number": "takes a number of seconds",
+    "greater_than": "takes more than {gt:g}",
+    "greater_than_equal": "takes {ge:g} or more",
+    "less_than_equal": "takes {le:g} or less",
+    "literal_error": "takes {expected}",
+    "date_parsing": "takes a date such as 2026-01-31",
+    "date_from_datetime_parsing": "takes a date such as 2026-01-31",
+    "date_from_datetime_inexact": "takes a date such as 2026-01-31",
+}
+
+
+def _describe(problem: ErrorDetails, given: Mapping[str, str]) -> str:
+    context = problem.get("ctx", {})
+    takes = _TAKES.get(problem["type"], problem["msg"]).format_map(context)
+    if problem["type"] == "value_error":  # one of ours, from above
+        takes = str(context["error"])
+    if not problem["loc"]:  # several variables do not fit together: the text says which
+        return takes
+    variable = str(problem["loc"][0])
+    return f"{variable} {takes}; it was {_shown(variable, given[variable])}"
+
+
+def _shown(variable: str, value: str) -> str:
+    field = next(field for field in Settings.model_fields.values() if field.alias == variable)
+    if "SecretStr" in str(field.annotation) or "@" in value:
+        return "something else (not shown, since it may hold a secret)"
+    return repr(value if len(value) <= _LONGEST_VALUE_SHOWN else value[:_LONGEST_VALUE_SHOWN] + "…")
