@@ -5,7 +5,7 @@ SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/scraper-pipeline
-export DAGSTER_HOME ?= $(CURDIR)/var/dagster
+DAGSTER_HOME ?= $(CURDIR)/var/dagster
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 CHECKED := scraper_pipeline scraper_pipeline_tests $(wildcard benchmarks)
@@ -17,6 +17,8 @@ help: ## Show these lines
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 8
 
 setup: $(VENV)/.installed ## Make .venv with what the pipeline needs
+
+dev demo: export DAGSTER_HOME := $(DAGSTER_HOME)
 
 demo: $(VENV)/.installed ## Run the whole pipeline against the local sandbox
 	$(RUN) demo $(ARGS)
@@ -32,7 +34,8 @@ check: $(VENV)/.installed-dev ## Lint, check the types, the layers and the depen
 	$(BIN)/ruff format --check
 	$(BIN)/mypy $(CHECKED)
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/deptry .
+	$(BIN)/deptry scraper_pipeline
+	$(BIN)/deptry scraper_pipeline_tests --ignore DEP002,DEP004
 
 unit: $(VENV)/.installed-dev ## Run the tests that take seconds
 	$(BIN)/python -m pytest scraper_pipeline_tests/unit $(PYTEST_ARGS)
@@ -52,7 +55,7 @@ clean: ## Remove .venv and caches; var/ stays
 	rm -rf $(VENV) .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(VENV)/.installed: requirements.txt pyproject.toml | $(BIN)/python
+$(VENV)/.installed: requirements.txt pyproject.toml $(VENV)/.made
 	$(BIN)/python -m pip install --quiet --requirement requirements.txt
 	$(BIN)/python -m pip install --quiet --no-deps --editable .
 	@touch $@
@@ -61,14 +64,14 @@ $(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --requirement requirements-dev.txt
 	@touch $@
 
-$(BIN)/python:
+$(VENV)/.made:
 	@for python in $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python); do \
 		"$$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null || continue; \
 		"$$python" -c 'import ensurepip, venv' 2>/dev/null || { \
 			echo "$$python cannot make virtual environments: install its venv module" \
 				"(on Debian and Ubuntu: apt-get install python3-venv)." >&2; exit 1; }; \
 		echo "Making $(VENV) with $$("$$python" -V) ..."; \
-		"$$python" -m venv --clear $(VENV); exit; \
+		"$$python" -m venv --clear $(VENV) && touch $@; exit; \
 	done; \
 	echo "No Python 3.11, 3.12 or 3.13 found$(if $(PYTHON), at $(PYTHON)): install one, or name it:" \
 		"make setup PYTHON=/path/to/python3.12" >&2; exit 1

@@ -1,5 +1,6 @@
 """Fixtures that every test may use: a database of either kind, empty, and gone afterwards."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="let Postgres sync every commit to the disk, as in production (slower)",
     )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_settings_of_the_developer() -> Iterator[None]:
+    """Whatever is set outside, no test may meet a real account, ledger or Dagster home."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in list(os.environ):
+            if name.startswith(("SCRAPER_", "GEONODE_", "DAGSTER_")):
+                patch.delenv(name)
+        yield
 
 
 @pytest.fixture(scope="session")

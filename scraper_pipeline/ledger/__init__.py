@@ -4,7 +4,7 @@ from scraper_pipeline.ledger.audit import ServiceJob, Violation
 from scraper_pipeline.ledger.base import Clock, chunked, utc_now
 from scraper_pipeline.ledger.errors import LedgerConflict, LedgerError, LedgerTooNew, LedgerUnavailable
 from scraper_pipeline.ledger.outcomes import ResubmissionPolicy
-from scraper_pipeline.ledger.progress import RESULT_COLUMNS, ResultFigures
+from scraper_pipeline.ledger.progress import LETTER_COLUMNS, RESULT_COLUMNS, ResultFigures
 from scraper_pipeline.ledger.records import (
     AcceptedSubmission,
     Channel,
@@ -31,9 +31,11 @@ from scraper_pipeline.ledger.records import (
     Target,
     hash_url,
 )
+from scraper_pipeline.ledger.resubmissions import SettledTarget, Which
 from scraper_pipeline.ledger.store import Ledger
 
 __all__ = [
+    "LETTER_COLUMNS",
     "RESULT_COLUMNS",
     "AcceptedSubmission",
     "Channel",
@@ -64,10 +66,12 @@ __all__ = [
     "ResultFigures",
     "Scope",
     "ServiceJob",
+    "SettledTarget",
     "State",
     "StoredPage",
     "Target",
     "Violation",
+    "Which",
     "chunked",
     "hash_url",
     "utc_now",

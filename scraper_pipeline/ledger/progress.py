@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import RowMapping, func, or_, select
+from sqlalchemy import ColumnElement, RowMapping, Table, exists, func, or_, select, true
 
 from scraper_pipeline.ledger.base import StorePart, in_state
 from scraper_pipeline.ledger.records import PartitionRevision, PendingPartition, Progress, State
@@ -20,6 +20,7 @@ from scraper_pipeline.ledger.schema import (
 )
 
 _row, _event, _job, _result, _letter = submissions.c, processed_events.c, jobs.c, results.c, dead_letters.c
+LETTER_COLUMNS = tuple(column.name for column in dead_letters.c)
 RESULT_COLUMNS = tuple(column.name for column in current_results.c)
 
 
@@ -164,7 +165,7 @@ class ProgressStore(StorePart):
         latencies.sort()
         return ResultFigures(pages, empty, tokens, _quantile(latencies, 0.5), _quantile(latencies, 0.95))
 
-    def submissions_preview(self, partition_key: str, limit: int = 10) -> Sequence[RowMapping]:
+    def submissions_preview(self, partition_key: str, limit: int = 10) -> list[dict[str, Any]]:
         """The newest rows of a partition without any content: url, state, attempt, job."""
         return self._preview(
             select(_row.url, _row.state, _row.attempt, _row.job_id)
@@ -173,7 +174,7 @@ class ProgressStore(StorePart):
             .limit(limit)
         )
 
-    def results_preview(self, partition_key: str, limit: int = 10) -> Sequence[RowMapping]:
+    def results_preview(self, partition_key: str, limit: int = 10) -> list[dict[str, Any]]:
         """The latest stored results of a partition without any content."""
         return self._preview(
             select(
@@ -185,7 +186,7 @@ class ProgressStore(StorePart):
             .limit(limit)
         )  # fmt: skip
 
-    def letters_preview(self, partition_key: str, limit: int = 10) -> Sequence[RowMapping]:
+    def letters_preview(self, partition_key: str, limit: int = 10) -> list[dict[str, Any]]:
         """The latest open dead letters of a partition."""
         return self._preview(
             select(_letter.url, _letter.error_code, _letter.attempts, _letter.error_message)
@@ -213,32 +214,50 @@ class ProgressStore(StorePart):
             ).all()
         return {code: count for code, count in rows}
 
-    def _preview(self, statement: Any) -> Sequence[RowMapping]:
+    def _preview(self, statement: Any) -> list[dict[str, Any]]:
         with self.reading() as connection:
-            return connection.execute(statement).mappings().all()
+            return [dict(row._mapping) for row in connection.execute(statement)]
 
     def read_results(self, partition_keys: Sequence[str], columns: Sequence[str]) -> list[RowMapping]:
         """The current results of some partitions, one row a target, with the columns asked for."""
-        unknown = sorted(set(columns) - set(RESULT_COLUMNS))
+        return self._read(current_results, current_results.c.target_id, partition_keys, columns, true())
+
+    def read_letters(self, partition_keys: Sequence[str], columns: Sequence[str]) -> list[RowMapping]:
+        """The open dead letters of some partitions, with the columns asked for."""
+        return self._read(dead_letters, _letter.id, partition_keys, columns, _letter.resolved_at.is_(None))
+
+    def _read(
+        self,
+        table: Table,
+        order: ColumnElement[Any],
+        partition_keys: Sequence[str],
+        columns: Sequence[str],
+        condition: ColumnElement[bool],
+    ) -> list[RowMapping]:
+        unknown = sorted(set(columns) - set(table.c.keys()))
         if unknown:
             raise ValueError(
-                f"no such column of current_results: {', '.join(unknown)}; take any of {RESULT_COLUMNS}"
+                f"{table.name} has no column {', '.join(unknown)}; it has {', '.join(table.c.keys())}"
             )
         rows: list[RowMapping] = []
         with self.reading() as connection:
             for partition_key in partition_keys:
-                rows += (
-                    connection.execute(
-                        select(*(current_results.c[name] for name in columns))
-                        .where(
-                            self.in_scope(current_results), current_results.c.partition_key == partition_key
-                        )
-                        .order_by(current_results.c.target_id)
-                    )
-                    .mappings()
-                    .all()
+                statement = (
+                    select(*(table.c[name] for name in columns))
+                    .where(self.in_scope(table), table.c.partition_key == partition_key, condition)
+                    .order_by(order)
                 )
+                rows += connection.execute(statement).mappings().all()
         return rows
+
+    def has_open_targets(self) -> bool:
+        """Whether anything is planned, sending or accepted, or a job that was given up is still under watch."""
+        open_target = exists().where(
+            self.in_scope(submissions), in_state(State.PLANNED, State.SENDING, State.ACCEPTED)
+        )
+        watched = exists().where(self.in_scope(jobs), _job.next_look_at.is_not(None))
+        with self.reading() as connection:
+            return bool(connection.scalar(select(open_target | watched)))
 
 
 _NEWEST = (State.PLANNED, State.SENDING, State.ACCEPTED, State.STORED, State.DEAD)

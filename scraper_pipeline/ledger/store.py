@@ -12,6 +12,7 @@ from scraper_pipeline.ledger.news import NewsStore
 from scraper_pipeline.ledger.outcomes import OutcomeStore, ResubmissionPolicy
 from scraper_pipeline.ledger.progress import ProgressStore
 from scraper_pipeline.ledger.records import Scope
+from scraper_pipeline.ledger.resubmissions import ResubmissionStore
 from scraper_pipeline.ledger.submissions import SubmissionStore
 
 
@@ -67,6 +68,10 @@ class Ledger:
     @cached_property
     def outcomes(self) -> OutcomeStore:
         return OutcomeStore(self.engine, self.scope, self.clock, self.resubmission)
+
+    @cached_property
+    def resubmissions(self) -> ResubmissionStore:
+        return ResubmissionStore(self.engine, self.scope, self.clock)
 
     @cached_property
     def progress(self) -> ProgressStore:

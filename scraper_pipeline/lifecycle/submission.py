@@ -18,6 +18,7 @@ from scraper_pipeline.scraper_api import (
     Throttled,
 )
 
+SUBMIT_LEASE = "submit"
 Answer = AcceptedSubmission | RefusedSubmission | ScraperError
 
 
@@ -35,6 +36,15 @@ class SubmissionReport:
     unresolved: int = 0
     limited: bool = False
     errors: Counter[str] = field(default_factory=Counter)
+
+    def __iadd__(self, other: "SubmissionReport") -> "SubmissionReport":
+        self.accepted += other.accepted
+        self.refused += other.refused
+        self.released += other.released
+        self.unresolved += other.unresolved
+        self.limited |= other.limited
+        self.errors.update(other.errors)
+        return self
 
 
 async def submit_jobs(
@@ -102,7 +112,11 @@ async def _send_chunk(
                 await answers.put((submission, account_error[0]))
                 return
             answer = await _send(client, submission, deadline)
-            if isinstance(answer, ScraperError) and answer.scope == "account" and not isinstance(answer, Throttled):
+            if (
+                isinstance(answer, ScraperError)
+                and answer.scope == "account"
+                and not isinstance(answer, Throttled)
+            ):
                 account_error.append(answer)
             await answers.put((submission, answer))
 

@@ -153,8 +153,8 @@ class Extraction:
         if told is not None:
             retryable = told.code in _TRANSIENT if told.retryable is None else told.retryable
             raise FetchFailed(told.code, told.message, retryable=retryable)
-        timeout = None if job.request.timeout is None else job.request.timeout / 1000
-        return await self._fetcher.fetch(job.url, headers=job.request.headers, timeout=timeout)
+        seconds = None if job.request.timeout is None else job.request.timeout / 1000
+        return await self._fetcher.fetch(job.url, headers=job.request.headers, seconds=seconds)
 
     def _end_badly(
         self,

@@ -54,13 +54,13 @@ class Fetcher:
         self._session: aiohttp.ClientSession | None = None
 
     async def fetch(
-        self, url: str, *, headers: dict[str, str] | None = None, timeout: float | None = None
+        self, url: str, *, headers: dict[str, str] | None = None, seconds: float | None = None
     ) -> FetchedPage:
         """The page as the site gives it, whatever its status, unless that means a refusal.
 
-        Raises `FetchFailed`. `timeout` is in seconds, over all redirects.
+        Raises `FetchFailed`. `seconds` is the time it may take, over all redirects.
         """
-        limit = self._timeout if timeout is None else timeout
+        limit = self._timeout if seconds is None else seconds
         try:
             async with asyncio.timeout(limit):
                 return await self._follow(url, headers or {})

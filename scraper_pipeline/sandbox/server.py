@@ -60,15 +60,18 @@ class SandboxServer:
 
     def truth(self) -> dict[str, Any]:
         """What really happened: `jobs`, `charged`, `requests`, `answers`, `faults_struck`."""
-        return self._get("/sandbox/truth")
+        truth: dict[str, Any] = self._get("/sandbox/truth")
+        return truth
 
     def requests(self) -> dict[str, int]:
         """How many requests each call of the service has had, by method and path."""
-        return self._get("/sandbox/requests")
+        counts: dict[str, int] = self._get("/sandbox/requests")
+        return counts
 
     def faults(self) -> dict[str, Any]:
         """The ordered `faults`, what is `remaining` of their counts, and how often each `struck`."""
-        return self._get("/sandbox/faults")
+        orders: dict[str, Any] = self._get("/sandbox/faults")
+        return orders
 
     def set_faults(self, **changes: Any) -> None:
         """Order faults by their JSON names; those that aren't named stay. Raises `ValueError` for what is no fault."""
@@ -144,7 +147,9 @@ def _server(config: SandboxConfig, clock: Clock | None) -> uvicorn.Server:
         access_log=False,
         date_header=False,
         server_header=False,
+        ws="none",
         lifespan="on",
+        timeout_keep_alive=75,
         timeout_graceful_shutdown=1,
     )
     return uvicorn.Server(options)

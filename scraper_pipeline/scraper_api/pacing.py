@@ -17,6 +17,7 @@ from scraper_pipeline.scraper_api.errors import (
 )
 
 _OBSERVED_SECONDS = 10.0
+_MOST_DOUBLINGS = 60
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,8 @@ class Retries:
             return None
         kind = _budget_name(error)
         failures, waited = self._failures.get(kind, 0), self._waited.get(kind, 0.0)
-        backoff = min(self._policy.longest_wait, self._policy.first_wait * 2.0**failures)
+        doubled = self._policy.first_wait * 2.0 ** min(failures, _MOST_DOUBLINGS)
+        backoff = min(self._policy.longest_wait, doubled)
         wait = max(self._random.uniform(0.0, backoff), getattr(error, "retry_after", None) or 0.0)
         if failures >= budget.retries or waited + wait > budget.seconds or wait >= remaining:
             return None

@@ -94,7 +94,9 @@ def _is_wrapped(payload: Any) -> bool:
 
 def _reported_error(payload: Any) -> JobError | None:
     body = payload["error"] if _is_wrapped(payload) else payload
-    if not isinstance(body, Mapping) or not any(isinstance(body.get(part), str) for part in ("code", "message")):
+    if not isinstance(body, Mapping) or not any(
+        isinstance(body.get(part), str) for part in ("code", "message")
+    ):
         return None
     return JobError.model_validate(body)
 

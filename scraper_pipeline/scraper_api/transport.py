@@ -3,6 +3,7 @@
 import ipaddress
 import urllib.request
 from collections.abc import Generator
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import aiohttp
 import httpx
@@ -47,6 +48,7 @@ def open_http(host: httpx.URL, api_key: str, connections: int) -> httpx.AsyncCli
         base_url=host,
         auth=_ApiKey(api_key),
         headers={"Accept": "application/json", "Accept-Encoding": "gzip", "User-Agent": "scraper-pipeline"},
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
         follow_redirects=False,
         transport=AiohttpTransport(verify=tls, proxy=proxy, client=open_session),
     )

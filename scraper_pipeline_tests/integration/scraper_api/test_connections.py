@@ -14,7 +14,12 @@ from scraper_pipeline.scraper_api import NetworkError, ScraperClient, ScraperErr
 from scraper_pipeline_tests.integration.scraper_api.conftest import API_KEY, Connect, FakeClock
 from scraper_pipeline_tests.integration.scraper_api.scripted_server import ScriptedServer, answer, cut, wire
 
-JOB = {"job_id": "j-1", "status": "completed", "data": {"markdown": "secret page"}, "metadata": {"title": "secret page"}}
+JOB = {
+    "job_id": "j-1",
+    "status": "completed",
+    "data": {"markdown": "secret page"},
+    "metadata": {"title": "secret page"},
+}
 
 
 async def test_a_hundred_requests_at_once_are_not_slower_than_ten(service: ScriptedServer) -> None:
@@ -91,7 +96,7 @@ async def test_the_proxy_of_the_environment_is_used_but_never_for_loopback(
     assert [request.target for request in proxy.requests] == ["http://scraper.invalid/v1/extract/j-1"]
 
 
-async def test_neither_cookies_nor_redirects_are_followed(service: ScriptedServer, client: ScraperClient) -> None:
+async def test_no_cookie_is_kept(service: ScriptedServer, client: ScraperClient) -> None:
     service.script(answer(200, JOB, ("Set-Cookie", "a=b; Path=/")), answer(200, JOB))
     await client.get_job("j-1")
     await client.get_job("j-1")
@@ -124,7 +129,7 @@ async def test_neither_the_key_nor_a_page_is_in_any_log_repr_or_error(
 
     everything = "\n".join([*seen, caplog.text])
     assert API_KEY not in everything
-    assert "secret page" not in everything.replace('b"secret page"', "")
+    assert "secret page" not in everything
 
 
 @pytest.mark.parametrize(
@@ -140,4 +145,4 @@ def test_a_key_that_no_header_can_carry_is_refused_at_once_and_not_shown(key: st
     with pytest.raises(ValueError, match="API key") as raised:
         ScraperClient(host="http://127.0.0.1:9", api_key=key)
 
-    assert key == "" or key not in str(raised.value).replace(" ", "") or key == " "
+    assert str(raised.value) == "the API key is empty or holds characters that no header can carry"

@@ -44,7 +44,12 @@ async def test_a_submission_sends_the_key_the_url_as_written_and_the_options(
 ) -> None:
     service.script(answer(202, ACCEPTED))
     options = ExtractOptions(
-        formats=("html",), country="DE", proxy_type="mix", wait_until="load", timeout=5000, headers={"X-A": "1"}
+        formats=("html",),
+        country="DE",
+        proxy_type="mix",
+        wait_until="load",
+        timeout=5000,
+        headers={"X-A": "1"},
     )
 
     job = await client.submit_extract(URL, options)
@@ -70,9 +75,15 @@ async def test_a_submission_sends_the_key_the_url_as_written_and_the_options(
 NO_PROOF: dict[str, tuple[Reply, type[ScraperError]]] = {
     "connection cut before the answer": (cut(), NetworkError),
     "connection cut in the status line": (wire(b"HTTP/1.1 20", cut=True), NetworkError),
-    "connection cut in the body": (wire(b"HTTP/1.1 202 x\r\nContent-Length: 99\r\n\r\n{", cut=True), NetworkError),
+    "connection cut in the body": (
+        wire(b"HTTP/1.1 202 x\r\nContent-Length: 99\r\n\r\n{", cut=True),
+        NetworkError,
+    ),
     "no HTTP at all": (wire(b"SSH-2.0-OpenSSH_9.2\r\n\r\n", cut=True), NetworkError),
-    "headers beyond measure": (wire(b"HTTP/1.1 202 x\r\nA: " + b"a" * 99_999 + b"\r\n\r\n", cut=True), NetworkError),
+    "headers beyond measure": (
+        wire(b"HTTP/1.1 202 x\r\nA: " + b"a" * 99_999 + b"\r\n\r\n", cut=True),
+        NetworkError,
+    ),
     "a body that is no gzip": (answer(202, ACCEPTED, ("Content-Encoding", "gzip")), NetworkError),
     "a gzip body cut short": (
         answer(202, gzip.compress(b"{}" * 99)[:-9], ("Content-Encoding", "gzip")),
@@ -120,7 +131,9 @@ async def test_a_post_on_a_kept_connection_that_is_cut_is_not_repeated(
     assert [request.connection for request in service.requests] == [1, 1]
 
 
-async def test_a_post_without_an_answer_ends_with_its_deadline_and_is_not_repeated(service: ScriptedServer) -> None:
+async def test_a_post_without_an_answer_ends_with_its_deadline_and_is_not_repeated(
+    service: ScriptedServer,
+) -> None:
     service.script(hang(), answer(202, ACCEPTED))
     policy = RetryPolicy(least_request_seconds=0.05)
     async with ScraperClient(host=service.url, api_key=API_KEY, policy=policy) as client:
@@ -164,7 +177,9 @@ async def test_a_post_waiting_for_a_connection_is_not_taken_for_sent(service: Sc
 async def test_a_throttled_post_is_repeated_and_obeys_retry_after(
     service: ScriptedServer, client: ScraperClient, clock: FakeClock
 ) -> None:
-    service.script(answer(429, THROTTLED, ("Retry-After", "7")), answer(429, THROTTLED), answer(202, ACCEPTED))
+    service.script(
+        answer(429, THROTTLED, ("Retry-After", "7")), answer(429, THROTTLED), answer(202, ACCEPTED)
+    )
 
     job = await client.submit_extract(URL)
 
@@ -233,23 +248,29 @@ async def test_a_connection_that_is_never_accepted_proves_that_there_is_no_job()
     assert raised.value.proves_no_job
 
 
+def refused(code: str, message: str = "no") -> dict[str, object]:
+    return {"code": code, "message": message, "retryable": False}
+
+
+NO_BALANCE = refused("PAYMENT_REQUIRED")
+TOO_SHORT = {"detail": [{"loc": ["body", "url"], "msg": "too short"}]}
+FAILED = {"error": refused("INVALID_URL"), "tokens_charged": 0}
 REFUSALS: dict[str, tuple[int, object, type[ScraperError], str, str | None]] = {
-    "401": (401, {"code": "UNAUTHORIZED", "message": "no", "retryable": False}, Unauthorized, "account", "UNAUTHORIZED"),
+    "401": (401, refused("UNAUTHORIZED"), Unauthorized, "account", "UNAUTHORIZED"),
     "403 without a body": (403, b"", Unauthorized, "account", None),
-    "402": (402, {"code": "PAYMENT_REQUIRED", "message": "", "retryable": False}, PaymentRequired, "account", "PAYMENT_REQUIRED"),
-    "402 in the guise of 422": (422, {"error": {"code": "PAYMENT_REQUIRED"}}, PaymentRequired, "account", "PAYMENT_REQUIRED"),
-    "400": (400, {"code": "BAD_REQUEST", "message": "no"}, InvalidRequest, "target", "BAD_REQUEST"),
-    "validation": (422, {"detail": [{"loc": ["body", "url"], "msg": "too short"}]}, InvalidRequest, "target", None),
-    "extraction": (422, {"error": {"code": "INVALID_URL", "message": "no"}, "tokens_charged": 0}, ExtractionFailed, "target", "INVALID_URL"),
+    "402": (402, NO_BALANCE, PaymentRequired, "account", "PAYMENT_REQUIRED"),
+    "402 in the guise of 422": (422, {"error": NO_BALANCE}, PaymentRequired, "account", "PAYMENT_REQUIRED"),
+    "400": (400, refused("BAD_REQUEST"), InvalidRequest, "target", "BAD_REQUEST"),
+    "validation": (422, TOO_SHORT, InvalidRequest, "target", None),
+    "extraction": (422, FAILED, ExtractionFailed, "target", "INVALID_URL"),
+    "extraction, bare": (422, refused("INVALID_URL"), ExtractionFailed, "target", "INVALID_URL"),
     "URL too long": (414, b"", InvalidRequest, "target", None),
     "wrong host": (404, b"<html>", UnexpectedStatus, "service", None),
     "wrong method": (405, {"detail": "Method Not Allowed"}, UnexpectedStatus, "service", None),
-}  # fmt: skip
+}
 
 
-@pytest.mark.parametrize(
-    ("status", "body", "error", "scope", "code"), REFUSALS.values(), ids=REFUSALS.keys()
-)
+@pytest.mark.parametrize(("status", "body", "error", "scope", "code"), REFUSALS.values(), ids=REFUSALS.keys())
 async def test_a_refusal_is_final_and_proves_that_there_is_no_job(
     service: ScriptedServer,
     client: ScraperClient,
@@ -270,7 +291,9 @@ async def test_a_refusal_is_final_and_proves_that_there_is_no_job(
     assert len(service.requests) == 1
 
 
-async def test_a_refusal_counts_although_its_body_is_broken(service: ScriptedServer, client: ScraperClient) -> None:
+async def test_a_refusal_counts_although_its_body_is_broken(
+    service: ScriptedServer, client: ScraperClient
+) -> None:
     service.script(answer(401, b"no gzip", ("Content-Encoding", "gzip")))
 
     with pytest.raises(Unauthorized, match="GEONODE_SCRAPER_API_KEY"):

@@ -1,0 +1,83 @@
+"""What the assets show of a day: the same keys on every materialisation, numbers as numbers."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+
+from scraper_pipeline.ledger import Ledger
+
+Metadata = Mapping[str, Any]
+
+
+def preview(
+    rows: Sequence[Mapping[str, Any]],
+) -> dg.TableMetadataValue | dg.MarkdownMetadataValue:
+    """A table of a few rows; content is never in them."""
+    if not rows:
+        return dg.MetadataValue.md("*no rows*")
+    names = list(rows[0])
+    records = [dg.TableRecord({name: _cell(row[name]) for name in names}) for row in rows]
+    schema = dg.TableSchema([dg.TableColumn(name, _column_type(rows, name)) for name in names])
+    return dg.MetadataValue.table(records, schema)
+
+
+def _cell(value: Any) -> str | int | float | bool | None:
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    text = str(value)
+    return text if len(text) <= 200 else text[:199] + "…"
+
+
+def _column_type(rows: Sequence[Mapping[str, Any]], name: str) -> str:
+    value = next((row[name] for row in rows if row[name] is not None), "")
+    return "bool" if isinstance(value, bool) else "int" if isinstance(value, int) else "string"
+
+
+def progress_figures(ledger: Ledger, day: str) -> Metadata:
+    """How the day's targets are spread over their states, and the ledger's revision that this describes."""
+    revision = ledger.progress.revision(day)
+    progress = ledger.progress.of(day)
+    return {
+        "targets": progress.targets,
+        "planned": progress.planned,
+        "sending": progress.sending,
+        "accepted": progress.accepted,
+        "stored": progress.stored,
+        "parked": progress.dead,
+        "in_flight": progress.in_flight,
+        "ledger_revision": revision,
+    }
+
+
+def submission_figures(ledger: Ledger, day: str) -> Metadata:
+    """The day's progress, and its newest submissions."""
+    return {
+        **progress_figures(ledger, day),
+        "resubmitted": ledger.progress.resubmissions(day),
+        "preview": preview(ledger.progress.submissions_preview(day)),
+    }
+
+
+def result_figures(ledger: Ledger, day: str) -> Metadata:
+    """The day's progress, and what its stored pages are like; latency runs from acceptance to storage, in seconds."""
+    figures = ledger.progress.figures(day)
+    return {
+        **progress_figures(ledger, day),
+        "pages": figures.pages,
+        "empty_pages": figures.empty,
+        "pages_paid": figures.tokens_charged,
+        "latency_p50_seconds": round(figures.latency_p50, 3),
+        "latency_p95_seconds": round(figures.latency_p95, 3),
+        "preview": preview(ledger.progress.results_preview(day)),
+    }
+
+
+def letter_figures(ledger: Ledger, day: str) -> Metadata:
+    """The day's progress, and why its parked targets were parked."""
+    by_code = ledger.progress.letters_by_code(day)
+    return {
+        **progress_figures(ledger, day),
+        "reasons": dg.MetadataValue.json(by_code),
+        "preview": preview(ledger.progress.letters_preview(day)),
+    }

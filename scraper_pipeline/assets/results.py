@@ -1,0 +1,179 @@
+"""The assets ``stored_results`` and ``dead_letters``: what became of a day's jobs, decided by one commit."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import dagster as dg
+
+from scraper_pipeline.assets.figures import letter_figures, result_figures
+from scraper_pipeline.assets.submissions import POOL
+from scraper_pipeline.assets.targets import OWNERS
+from scraper_pipeline.ledger import JobOutcome, Ledger
+from scraper_pipeline.lifecycle import Settlement
+from scraper_pipeline.partitions import DAYS
+from scraper_pipeline.resources import LedgerResource, ScraperResource, explained_failures
+
+IO_MANAGER = "idempotency_io_manager"
+MOST_EMPTY = 0.05
+MOST_PARKED = 0.10
+
+
+@dg.op(
+    ins={"submitted_jobs": dg.In(dg.Nothing)},
+    out=dg.Out(
+        io_manager_key=IO_MANAGER,
+        description="Outcomes of jobs, chunk by chunk; nothing is stored unless the IO manager consumes them.",
+    ),
+    pool=POOL,
+)
+def settle(
+    context: dg.OpExecutionContext, ledger: LedgerResource, scraper: ScraperResource
+) -> Iterator[dg.Output[Iterator[Sequence[JobOutcome]]]]:
+    """Hands the IO manager a stream of outcomes, which drains news until it has been quiet for a while."""
+    yield dg.Output(_outcomes(context, ledger, scraper))
+
+
+def _outcomes(
+    context: dg.OpExecutionContext, ledger: LedgerResource, scraper: ScraperResource
+) -> Iterator[Sequence[JobOutcome]]:
+    with ledger.open() as book:
+        settlement = Settlement(book, scraper.open_client, list(context.partition_keys), scraper.policy())
+        yield from settlement.outcomes()
+    context.log.info(f"Drained with {settlement.requests_made} requests.")
+
+
+@dg.op(
+    ins={"settled": dg.In(dg.Nothing)},
+    out={
+        "stored_results": dg.Out(dg.Nothing, is_required=False, io_manager_key=IO_MANAGER),
+        "dead_letters": dg.Out(dg.Nothing, is_required=False, io_manager_key=IO_MANAGER),
+    },
+)
+def conclude(context: dg.AssetExecutionContext, ledger: LedgerResource) -> Iterator[dg.Output[None]]:
+    """Lets a day materialise only if nothing of it is in flight; otherwise shows how far it is."""
+    with explained_failures(), ledger.open() as book:
+        shown = {day: _figures(book, day) for day in context.partition_keys}
+    settled = {day for day, assets in shown.items() if assets["stored_results"]["in_flight"] == 0}
+    if settled == shown.keys():
+        for day, assets in shown.items():
+            for name, figures in assets.items():
+                context.add_asset_metadata(figures, asset_key=name, partition_key=day)
+        yield dg.Output(None, "stored_results")
+        yield dg.Output(None, "dead_letters")
+        return
+    for day, assets in shown.items():
+        event = dg.AssetMaterialization if day in settled else dg.AssetObservation
+        for name, figures in assets.items():
+            context.log_event(event(name, partition=day, metadata=figures))
+
+
+def _figures(ledger: Ledger, day: str) -> dict[str, dict[str, Any]]:
+    return {
+        "stored_results": dict(result_figures(ledger, day)),
+        "dead_letters": dict(letter_figures(ledger, day)),
+    }
+
+
+@dg.graph_multi_asset(
+    name="settlement",
+    ins={"submitted_jobs": dg.AssetIn("submitted_jobs")},
+    outs={
+        "stored_results": dg.AssetOut(
+            owners=OWNERS,
+            kinds={"sql"},
+            description=(
+                "The pages of a day, each stored once. Green when nothing of the day is in flight any more. Until "
+                "then the observations show how far it is; settle runs go on by themselves, and each takes up what "
+                "the last one left. Read it as a data frame, or from the view `current_results`."
+            ),
+        ),
+        "dead_letters": dg.AssetOut(
+            owners=OWNERS,
+            kinds={"sql"},
+            description=(
+                "The targets of a day that were given up, with the reason; a healthy day has few. Look at the reasons "
+                "in the metadata. To try them again, run submit_jobs for the day with `resubmit: failed`."
+            ),
+        ),
+    },
+    partitions_def=DAYS,
+    group_name="results",
+)
+def settlement(submitted_jobs: dg.Nothing) -> dict[str, dg.Output[None]]:  # type: ignore[valid-type]
+    concluded = conclude(settle(submitted_jobs))
+    return {"stored_results": concluded.stored_results, "dead_letters": concluded.dead_letters}
+
+
+def _days(context: dg.AssetCheckExecutionContext, ledger: Ledger) -> list[str]:
+    """The days of the run, or the newest one in the ledger where a check is run by itself."""
+    if context.run.tags.keys() & {"dagster/partition", "dagster/asset_partition_range_start"}:
+        return list(context.partition_keys)
+    return [revision.partition_key for revision in ledger.progress.revisions(limit=1)]
+
+
+@dg.asset_check(
+    asset="stored_results",
+    blocking=True,
+    description="Nothing is in flight, every stored target has its page and every parked one its letter.",
+)
+def complete(context: dg.AssetCheckExecutionContext, ledger: LedgerResource) -> dg.AssetCheckResult:
+    with ledger.open() as book:
+        days = _days(context, book)
+        in_flight = sum(book.progress.of(day).in_flight for day in days)
+        violations = [violation for day in days for violation in book.audit.check_complete(day)]
+    return dg.AssetCheckResult(
+        passed=not in_flight and not violations,
+        metadata={"in_flight": in_flight, "violations": len(violations), "days": ", ".join(days[:31])},
+    )
+
+
+@dg.asset_check(
+    asset="stored_results",
+    blocking=True,
+    description="No page is stored twice, and none without its submission.",
+)
+def stored_once(context: dg.AssetCheckExecutionContext, ledger: LedgerResource) -> dg.AssetCheckResult:
+    with ledger.open() as book:
+        days = _days(context, book)
+        violations = [violation for day in days for violation in book.audit.check_stored_once(day)]
+    return dg.AssetCheckResult(
+        passed=not violations, metadata={"violations": len(violations), "days": ", ".join(days[:31])}
+    )
+
+
+@dg.asset_check(
+    asset="stored_results",
+    description=f"At most {MOST_EMPTY:.0%} of the pages are empty: more means that junk is paid for.",
+)
+def share_of_empty_pages(
+    context: dg.AssetCheckExecutionContext, ledger: LedgerResource
+) -> dg.AssetCheckResult:
+    with ledger.open() as book:
+        days = _days(context, book)
+        figures = [book.progress.figures(day) for day in days]
+    pages, empty = sum(day.pages for day in figures), sum(day.empty for day in figures)
+    share = empty / pages if pages else 0.0
+    return dg.AssetCheckResult(
+        passed=share <= MOST_EMPTY,
+        severity=dg.AssetCheckSeverity.WARN,
+        metadata={"empty_pages": empty, "pages": pages, "share": share, "days": ", ".join(days[:31])},
+    )
+
+
+@dg.asset_check(
+    asset="dead_letters",
+    description=f"At most {MOST_PARKED:.0%} of the targets are parked: more means that something is wrong as a whole.",
+)
+def share_of_parked_targets(
+    context: dg.AssetCheckExecutionContext, ledger: LedgerResource
+) -> dg.AssetCheckResult:
+    with ledger.open() as book:
+        days = _days(context, book)
+        targets = sum(book.progress.of(day).targets for day in days)
+        parked = sum(sum(book.progress.letters_by_code(day).values()) for day in days)
+    share = parked / targets if targets else 0.0
+    return dg.AssetCheckResult(
+        passed=share <= MOST_PARKED,
+        severity=dg.AssetCheckSeverity.WARN,
+        metadata={"parked": parked, "targets": targets, "share": share, "days": ", ".join(days[:31])},
+    )

@@ -1,0 +1,133 @@
+"""The asset ``submitted_jobs``: what a day has handed to the service."""
+
+import asyncio
+import uuid
+from collections.abc import Iterator
+from enum import Enum
+from functools import partial
+
+import dagster as dg
+from pydantic import Field
+
+from scraper_pipeline.assets.figures import submission_figures
+from scraper_pipeline.assets.targets import OWNERS, targets
+from scraper_pipeline.ledger import Ledger
+from scraper_pipeline.lifecycle import (
+    SUBMIT_LEASE,
+    LifecyclePolicy,
+    SubmissionReport,
+    resolve_lost_answers,
+    resubmit_targets,
+    submit_jobs,
+)
+from scraper_pipeline.partitions import DAYS
+from scraper_pipeline.resources import LedgerResource, ScraperResource, explained_failures
+from scraper_pipeline.scraper_api import ScraperClient
+
+POOL = "geonode_scraper_api"
+
+
+class Resubmit(Enum):
+    """Which settled targets are submitted once more, and paid once more."""
+
+    none = "none"
+    failed = "failed"
+    all = "all"
+
+
+class SubmissionConfig(dg.Config):
+    """How a submit run differs from the ordinary one, which submits what is planned and nothing else."""
+
+    resubmit: Resubmit = Field(
+        default=Resubmit.none,
+        description="Submit settled targets again: failed ones, or all. Every page is paid again.",
+    )
+    max_pages: int | None = Field(default=None, description="The most pages that this run may submit.")
+
+
+@dg.asset(
+    partitions_def=DAYS,
+    deps=[targets],
+    group_name="jobs",
+    owners=OWNERS,
+    kinds={"geonode"},
+    pool=POOL,
+    io_manager_key="idempotency_io_manager",
+    output_required=False,
+    description=(
+        "The jobs of a day: each planned target is submitted once, its intent written down before. Green when the "
+        "service has taken every target or refused it for good. A target whose answer was lost is looked up after a "
+        "grace and never sent blindly again; until then the day stays as it was, and the job status sensor asks for "
+        "the next run. Running it again submits nothing that was submitted."
+    ),
+)
+def submitted_jobs(
+    context: dg.AssetExecutionContext,
+    config: SubmissionConfig,
+    ledger: LedgerResource,
+    scraper: ScraperResource,
+) -> Iterator[dg.MaterializeResult[None]]:
+    days, policy = list(context.partition_keys), scraper.policy()
+    with explained_failures(), ledger.open() as book:
+        report = asyncio.run(_submit_days(context, book, scraper.open_client(), days, policy, config))
+        if report.limited:
+            context.log.warning("A page limit was reached: the rest stays planned.")
+        if report.errors:
+            context.log.warning(f"Answers that were no acceptance: {dict(report.errors)}")
+        figures = {day: submission_figures(book, day) for day in days}
+    if all(day["planned"] == 0 and day["sending"] == 0 for day in figures.values()):
+        for day, shown in figures.items():
+            context.add_asset_metadata(shown, asset_key="submitted_jobs", partition_key=day)
+        yield dg.MaterializeResult()
+        return
+    for day, shown in figures.items():
+        event = dg.AssetObservation if shown["planned"] or shown["sending"] else dg.AssetMaterialization
+        context.log_event(event("submitted_jobs", partition=day, metadata=shown))
+
+
+async def _submit_days(
+    context: dg.AssetExecutionContext,
+    ledger: Ledger,
+    client: ScraperClient,
+    days: list[str],
+    policy: LifecyclePolicy,
+    config: SubmissionConfig,
+) -> SubmissionReport:
+    total, holder = SubmissionReport(), uuid.uuid4().hex
+    async with client:
+        await resolve_lost_answers(ledger, client, policy)
+        for day in days:
+            ledger.leases.take(SUBMIT_LEASE, day, holder, policy.run_lease, force=True)
+            try:
+                if config.resubmit is not Resubmit.none:
+                    again = await resubmit_targets(
+                        ledger, client, day, config.resubmit.value, config.max_pages
+                    )
+                    context.log.info(f"{day}: {again.planned} targets are planned again.")
+                room = None if config.max_pages is None else config.max_pages - total.accepted
+                total += await submit_jobs(
+                    ledger,
+                    client,
+                    day,
+                    policy,
+                    max_pages=room,
+                    seconds=policy.drain,
+                    on_chunk=partial(_show_chunk, context, ledger, policy, day, holder),
+                )
+            finally:
+                ledger.leases.drop(SUBMIT_LEASE, day, holder)
+        requests = sum(client.requests_made.values())
+    context.log.info(f"{total.accepted} accepted, {total.refused} refused, with {requests} requests.")
+    return total
+
+
+def _show_chunk(
+    context: dg.AssetExecutionContext,
+    ledger: Ledger,
+    policy: LifecyclePolicy,
+    day: str,
+    holder: str,
+    report: SubmissionReport,
+) -> None:
+    ledger.leases.take(SUBMIT_LEASE, day, holder, policy.run_lease, force=True)
+    context.log.info(f"{day}: {report.accepted} accepted so far.")

@@ -1,0 +1,93 @@
+"""Rule 7: settled targets are planned once more, because somebody asked for it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sqlalchemy import insert, literal, select, update
+
+from scraper_pipeline.ledger.base import StorePart, chunked, in_state
+from scraper_pipeline.ledger.records import State
+from scraper_pipeline.ledger.schema import dead_letters, submissions
+
+Which = Literal["failed", "all"]
+_row, _letter = submissions.c, dead_letters.c
+
+
+@dataclass(frozen=True)
+class SettledTarget:
+    """A target that may be submitted again; a given-up one still has a job that might end after all."""
+
+    row_id: int
+    target_id: str
+    url: str
+    job_id: str | None
+    given_up: bool
+
+
+class ResubmissionStore(StorePart):
+    """Nothing here happens by itself."""
+
+    def settled_targets(
+        self, partition_key: str, which: Which, limit: int | None = None
+    ) -> list[SettledTarget]:
+        """The partition's dead targets ("failed"), or its dead and stored ones ("all"), in the order of planning."""
+        states = (State.DEAD,) if which == "failed" else (State.DEAD, State.STORED)
+        with self.reading() as connection:
+            rows = connection.execute(
+                select(_row.id, _row.target_id, _row.url, _row.job_id, _row.given_up)
+                .where(self.in_scope(submissions), _row.partition_key == partition_key, in_state(*states))
+                .order_by(_row.id)
+                .limit(limit)
+            ).all()
+        return [SettledTarget(r.id, r.target_id, r.url, r.job_id, r.given_up) for r in rows]
+
+    def resubmit(self, targets: Iterable[SettledTarget]) -> int:
+        """Supersede the rows, resolve their letters and plan the next attempt, whose cap counts from there.
+
+        Only rows that are still dead or stored change; returns how many did.
+        """
+        planned = 0
+        for chunk in chunked(targets):
+            with self.writing() as connection:
+                planned += self._resubmit(connection, [target.row_id for target in chunk])
+        return planned
+
+    def _resubmit(self, connection: Any, row_ids: list[int]) -> int:
+        now = self.clock()
+        moved = connection.execute(
+            update(submissions)
+            .where(_row.id.in_(row_ids), in_state(State.DEAD, State.STORED))
+            .values(state=State.SUPERSEDED)
+            .returning(_row.id, _row.partition_key, _row.target_id)
+        ).all()
+        if not moved:
+            return 0
+        for partition_key in sorted({row.partition_key for row in moved}):
+            connection.execute(
+                update(dead_letters)
+                .where(
+                    self.in_scope(dead_letters),
+                    _letter.partition_key == partition_key,
+                    _letter.target_id.in_(
+                        [row.target_id for row in moved if row.partition_key == partition_key]
+                    ),
+                    _letter.resolved_at.is_(None),
+                )
+                .values(resolved_at=now, resolution="resubmitted")
+            )
+        carried = ("account", "feed", "partition_key", "target_id", "url", "url_hash", "options", "labels")
+        connection.execute(
+            insert(submissions).from_select(
+                [*carried, "attempt", "first_attempt", "state", "planned_at"],
+                select(
+                    *(_row[name] for name in carried),
+                    _row.attempt + 1,
+                    _row.attempt + 1,
+                    literal(str(State.PLANNED)),
+                    literal(now, _row.planned_at.type),
+                ).where(_row.id.in_([row.id for row in moved])),
+            )
+        )
+        self.bump_revisions(connection, [row.partition_key for row in moved])
+        return len(moved)

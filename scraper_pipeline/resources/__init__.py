@@ -1,0 +1,16 @@
+"""Dagster resources around the client, the ledger and the target lists."""
+
+from scraper_pipeline.resources.failures import explained_failures
+from scraper_pipeline.resources.ledger import LedgerResource, open_ledger
+from scraper_pipeline.resources.scraper import ScraperResource, lifecycle_policy, open_client
+from scraper_pipeline.resources.target_lists import TargetListResource
+
+__all__ = [
+    "LedgerResource",
+    "ScraperResource",
+    "TargetListResource",
+    "explained_failures",
+    "lifecycle_policy",
+    "open_client",
+    "open_ledger",
+]

@@ -1,0 +1,25 @@
+"""The ledger as a Dagster resource."""
+
+import dagster as dg
+
+from scraper_pipeline.ledger import Ledger, ResubmissionPolicy
+from scraper_pipeline.settings import Settings, load_settings
+
+
+class LedgerResource(dg.ConfigurableResource):  # type: ignore[type-arg]
+    """Opens the ledger that SCRAPER_LEDGER_URL names.
+
+    It has no configuration of its own: what Dagster's UI shows of a resource must hold no password.
+    """
+
+    def open(self) -> Ledger:
+        """The ledger, its schema brought up to date; close it, or use it as a context manager."""
+        return open_ledger(load_settings())
+
+
+def open_ledger(settings: Settings) -> Ledger:
+    """The ledger of these settings. Raises LedgerError."""
+    return Ledger.open(
+        settings.ledger_url.get_secret_value(),
+        resubmission=ResubmissionPolicy(max_attempts=settings.max_attempts),
+    )
