@@ -5,7 +5,6 @@ SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/scraper-pipeline
-DAGSTER_HOME ?= $(CURDIR)/var/dagster
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 CHECKED := scraper_pipeline scraper_pipeline_tests $(wildcard benchmarks)
@@ -18,13 +17,11 @@ help: ## Show these lines
 
 setup: $(VENV)/.installed ## Make .venv with what the pipeline needs
 
-dev demo: export DAGSTER_HOME := $(DAGSTER_HOME)
-
 demo: $(VENV)/.installed ## Run the whole pipeline against the local sandbox
 	$(RUN) demo $(ARGS)
 
-dev: $(VENV)/.installed-dev $(DAGSTER_HOME)/dagster.yaml ## Serve Dagster's UI and daemon, reloading what changes
-	$(BIN)/dg dev $(ARGS)
+dev: $(VENV)/.installed-dev ## Serve Dagster's UI and daemon, reloading what changes
+	$(RUN) dev $(ARGS)
 
 test: check ## Run every check and every test
 	$(BIN)/python -m pytest $(SUITES) $(PYTEST_ARGS)
@@ -76,6 +73,3 @@ $(VENV)/.made:
 	echo "No Python 3.11, 3.12 or 3.13 found$(if $(PYTHON), at $(PYTHON)): install one, or name it:" \
 		"make setup PYTHON=/path/to/python3.12" >&2; exit 1
 
-$(DAGSTER_HOME)/dagster.yaml:
-	mkdir -p $(@D)
-	cp deploy/dagster-local.yaml $@

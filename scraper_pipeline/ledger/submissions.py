@@ -76,6 +76,23 @@ class SubmissionStore(StorePart):
             "planned_at": self.clock(),
         }
 
+    def planned_targets(self, partition_key: str, target_ids: Iterable[str]) -> set[str]:
+        """Those of the targets that the partition has already."""
+        known: set[str] = set()
+        with self.reading() as connection:
+            for chunk in chunked(target_ids):
+                known.update(
+                    connection.scalars(
+                        select(_row.target_id).where(
+                            self.in_scope(submissions),
+                            _row.partition_key == partition_key,
+                            _row.target_id.in_(chunk),
+                            _row.attempt == 1,
+                        )
+                    )
+                )
+        return known
+
     def claim(self, partition_key: str, limit: int, lease_seconds: float) -> list[ClaimedSubmission]:
         """Take up to ``limit`` due rows from planned to sending, each with a request id never used before (rule 1).
 

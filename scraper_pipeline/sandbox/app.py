@@ -5,10 +5,14 @@ from contextlib import asynccontextmanager
 from email.utils import format_datetime
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Mount
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from scraper_pipeline.sandbox.answers import error_response
 from scraper_pipeline.sandbox.clock import Clock
 from scraper_pipeline.sandbox.config import SandboxConfig
 from scraper_pipeline.sandbox.context import Sandbox
@@ -44,8 +48,16 @@ def create_app(config: SandboxConfig | None = None, *, clock: Clock | None = Non
     return Starlette(
         routes=[*Service(sandbox).routes(), *Control(sandbox).routes(), Mount("/site", routes=site.routes())],
         middleware=[Middleware(_Dated, sandbox=sandbox)],
+        exception_handlers={HTTPException: _in_the_services_form},
         lifespan=lifespan,
     )
+
+
+async def _in_the_services_form(request: Request, error: Exception) -> Response:
+    """What the sandbox does not offer, batches and webhooks among it, is refused as the service would."""
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    code = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}.get(status, "BAD_REQUEST")
+    return error_response(status, code, f"The sandbox has no such call ({status})", retryable=False)
 
 
 class _Dated:

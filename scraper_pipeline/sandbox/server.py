@@ -4,6 +4,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -117,7 +118,8 @@ def serve(
     announce(url)
     if ready_file is not None:
         _write_whole(ready_file, f"{url}\n")
-    server.run(sockets=[listener])
+    with suppress(KeyboardInterrupt):  # the ordinary end, which uvicorn passes on
+        server.run(sockets=[listener])
 
 
 def _listen(host: str, port: int) -> socket.socket:

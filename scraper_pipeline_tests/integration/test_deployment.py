@@ -12,7 +12,8 @@ from scraper_pipeline.settings import load_settings, project_folder
 from scraper_pipeline_tests.postgres import SUPERUSER, EphemeralPostgres
 
 DEPLOY = project_folder() / "deploy"
-SHIPPED = ["dagster.yaml", "dagster-local.yaml"]
+LOCAL = project_folder() / "scraper_pipeline" / "local" / "dagster.yaml"
+SHIPPED = {"local": LOCAL, "production": DEPLOY / "dagster.yaml"}
 
 
 @dg.asset
@@ -26,12 +27,12 @@ def dagster_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture(params=["dagster-local.yaml", pytest.param("dagster.yaml", marks=pytest.mark.postgres)])
+@pytest.fixture(params=["local", pytest.param("production", marks=pytest.mark.postgres)])
 def instance(
     request: pytest.FixtureRequest, dagster_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[dg.DagsterInstance]:
-    shutil.copy(DEPLOY / request.param, dagster_home / "dagster.yaml")
-    if request.param == "dagster.yaml":
+    shutil.copy(SHIPPED[request.param], dagster_home / "dagster.yaml")
+    if request.param == "production":
         server: EphemeralPostgres = request.getfixturevalue("postgres_server")
         with server.database() as database:
             monkeypatch.setenv("DAGSTER_POSTGRES_HOST", "127.0.0.1")
@@ -59,5 +60,5 @@ def test_a_shipped_instance_sends_no_telemetry_and_watches_its_runs(instance: dg
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_settlement_may_drain_well_within_the_longest_run_allowed(name: str) -> None:
-    config = yaml.safe_load((DEPLOY / name).read_text())
+    config = yaml.safe_load(SHIPPED[name].read_text())
     assert config["run_monitoring"]["max_runtime_seconds"] >= 2 * load_settings({}).drain_seconds

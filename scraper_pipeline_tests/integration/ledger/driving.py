@@ -163,6 +163,11 @@ def execute(ledger: Ledger, statement: str, **parameters: Any) -> int:
         return connection.execute(text(statement), parameters).rowcount
 
 
+def unstamp(ledger: Ledger) -> None:
+    """Have every job settled once more, as if its stamp had never been set."""
+    execute(ledger, "UPDATE processed_events SET processed_at = NULL, available_at = received_at")
+
+
 def contents(ledger: Ledger) -> dict[str, list[tuple[Any, ...]]]:
     """Everything that stands in the ledger's tables."""
     with ledger.submissions.reading() as connection:

@@ -30,8 +30,9 @@ A, B, C = (f"https://site.test/{name}" for name in "abc")
 
 def test_a_claim_takes_rows_once(ledger: Ledger) -> None:
     plan(ledger, A, B, C)
-    assert [one.url for one in claim(ledger, limit=2)] == [A, B]
-    assert [one.url for one in claim(ledger, limit=2)] == [C]
+    first, second = claim(ledger, limit=2), claim(ledger, limit=2)
+    assert (len(first), len(second)) == (2, 1)
+    assert {one.url for one in first + second} == {A, B, C}
     assert claim(ledger) == []
     assert ledger.progress.of(DAY).sending == 3
 
@@ -133,9 +134,9 @@ def test_the_database_itself_refuses_a_second_live_row_of_a_target(ledger: Ledge
     assert attempts(ledger, A) == ["planned"]
 
 
-def test_a_claimed_row_is_written_before_anything_is_sent(ledger: Ledger, ledger_url: str) -> None:
+def test_a_claimed_row_is_written_before_anything_is_sent(ledger: Ledger, fresh_url: str) -> None:
     plan(ledger, A)
     claimed = claim_one(ledger)
-    with Ledger.open(ledger_url) as another_process:
+    with Ledger.open(fresh_url) as another_process:
         [row] = rows(another_process, select(submissions))
     assert (row.state, row.request_id, row.sent_at) == ("sending", claimed.request_id, claimed.sent_at)

@@ -31,7 +31,7 @@ def test_the_command_announces_itself_serves_and_ends_on_request(tmp_path: Path)
         assert httpx.get(f"{url}/health").json()["status"] == "ok"
         assert httpx.get(f"{url}/sandbox/faults").json()["faults"]["answer_lost"][0]["count"] == 1
         process.send_signal(signal.SIGINT)
-        process.wait(timeout=20)
+        assert process.wait(timeout=20) == 0
     assert list(tmp_path.iterdir()) == [ready]
 
 

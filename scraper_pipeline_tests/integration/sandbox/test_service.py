@@ -55,6 +55,19 @@ def test_a_missing_page_is_a_page_with_its_http_status(caller: Caller):
     assert caller.job(caller.finished("nowhere")).json()["metadata"]["http_status"] == 404
 
 
+def test_html_is_what_comes_without_formats(caller: Caller):
+    answer = caller.http.post("/v1/extract", json={"url": caller.page("pages/1")})
+    assert list(answer.json()["data"]) == ["html"]
+    assert answer.json()["metadata"]["processing_mode"] == "sync"
+
+
+def test_what_the_sandbox_does_not_offer_is_not_found_in_the_form_of_the_service(caller: Caller):
+    answer = caller.http.get("/v1/batch/jobs")
+    assert (answer.status_code, answer.json()["code"]) == (404, "NOT_FOUND")
+    answer = caller.http.delete("/v1/extract/jobs")
+    assert (answer.status_code, answer.json()["code"]) == (405, "METHOD_NOT_ALLOWED")
+
+
 def test_an_empty_page_has_empty_markdown(caller: Caller):
     assert caller.job(caller.finished("empty")).json()["data"] == {"markdown": ""}
 

@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import socket
+import traceback
 
 import pytest
 
@@ -242,10 +243,13 @@ async def test_a_connection_that_is_never_accepted_proves_that_there_is_no_job()
         async with ScraperClient(host=host, api_key=API_KEY, policy=policy) as client:
             with pytest.raises(NetworkError) as raised:
                 await client.submit_extract(URL)
+            with pytest.raises(NetworkError) as reading:
+                await client.list_jobs(url=URL)
         for one in crowd:
             one.close()
 
     assert raised.value.proves_no_job
+    assert "example.com" not in "".join(traceback.format_exception(reading.value))
 
 
 def refused(code: str, message: str = "no") -> dict[str, object]:
@@ -313,6 +317,30 @@ async def test_one_throttled_request_makes_all_others_wait(
     await other.get_health()
 
     assert clock.now - asked_at >= 40
+
+
+async def test_whoever_was_waiting_for_a_turn_waits_again_after_the_next_throttling(
+    service: ScriptedServer, connect: Connect, clock: FakeClock
+) -> None:
+    pacer = Pacer(monotonic=clock.monotonic)
+
+    def throttle(pause: float) -> None:
+        turn = pacer.reserve(float("inf"))
+        assert turn is not None
+        pacer.slow_down(turn, pause)
+
+    async def sleep_while_another_is_throttled(seconds: float) -> None:
+        if not clock.slept:
+            throttle(pause=50)
+        await clock.sleep(seconds)
+
+    service.script(answer(202, ACCEPTED))
+    throttle(pause=10)
+    began = clock.now
+
+    await connect(pacer=pacer, sleep=sleep_while_another_is_throttled).submit_extract(URL)
+
+    assert clock.now - began >= 50
 
 
 async def test_a_call_whose_turn_comes_too_late_is_not_made(

@@ -1,0 +1,1 @@
+"""Everything on one machine: the processes of `demo` and `dev`, and the demo itself."""

@@ -1,0 +1,126 @@
+"""A transition that is broken off at any of its statements leaves the old state, never half of the new one."""
+
+from collections.abc import Callable
+
+import pytest
+
+from scraper_pipeline.ledger import (
+    AcceptedSubmission,
+    GivenUp,
+    Ledger,
+    LetterCode,
+    RefusedSubmission,
+)
+from scraper_pipeline_tests.integration.ledger.driving import (
+    DAY,
+    GRACE,
+    LEASE,
+    NEXT_DAY,
+    PERMANENT,
+    RETRYABLE,
+    HandClock,
+    Interrupted,
+    accept,
+    bring_news,
+    claim,
+    claim_jobs,
+    contents,
+    finish,
+    interrupting,
+    outcome,
+    page,
+    plan,
+    target,
+)
+
+Transition = Callable[[], object]
+Preparation = Callable[[Ledger, HandClock], Transition]
+URLS = [f"https://site.test/{number}" for number in range(6)]
+LOST = GivenUp(LetterCode.LOST, "The service does not know it.")
+
+
+def planning(ledger: Ledger, clock: HandClock) -> Transition:
+    return lambda: ledger.submissions.plan(DAY, [target(url) for url in URLS])
+
+
+def claiming(ledger: Ledger, clock: HandClock) -> Transition:
+    plan(ledger, *URLS)
+    return lambda: claim(ledger)
+
+
+def recording(ledger: Ledger, clock: HandClock) -> Transition:
+    plan(ledger, *URLS[:3])
+    plan(ledger, *URLS[3:], day=NEXT_DAY)
+    answers = [
+        AcceptedSubmission(one.request_id, f"job of {one.url}")
+        for one in claim(ledger) + claim(ledger, NEXT_DAY)
+    ]
+    return lambda: ledger.submissions.record_accepted(answers, clock.now)
+
+
+def refusing(ledger: Ledger, clock: HandClock) -> Transition:
+    plan(ledger, *URLS)
+    refusals = [RefusedSubmission(one.request_id, "INVALID_URL", "No.") for one in claim(ledger)]
+    return lambda: ledger.submissions.record_refused(refusals)
+
+
+def releasing(ledger: Ledger, clock: HandClock) -> Transition:
+    plan(ledger, *URLS)
+    request_ids = [one.request_id for one in claim(ledger)]
+    return lambda: ledger.submissions.release(request_ids)
+
+
+def resolving(ledger: Ledger, clock: HandClock) -> Transition:
+    plan(ledger, URLS[0])
+    [claimed] = claim(ledger)
+    clock.advance(LEASE + GRACE + 1)
+    return lambda: ledger.submissions.resolve(claimed.request_id, "job a", clock.now, GRACE)
+
+
+def parking_unresolved(ledger: Ledger, clock: HandClock) -> Transition:
+    plan(ledger, *URLS)
+    request_ids = [one.request_id for one in claim(ledger)]
+    return lambda: ledger.submissions.give_up_unresolved(request_ids, "Nobody knows.")
+
+
+def settling(ledger: Ledger, clock: HandClock) -> Transition:
+    """A chunk with every kind of outcome in it: two of the jobs were given up before."""
+    job_ids = accept(ledger, *URLS)
+    finish(ledger, {job_ids[0]: LOST, job_ids[1]: LOST})
+    bring_news(ledger, *job_ids)
+    results = dict(zip(job_ids, [page(), PERMANENT, page(), RETRYABLE, PERMANENT, LOST], strict=True))
+    outcomes = [outcome(job, results[job.job_id]) for job in claim_jobs(ledger)]
+    return lambda: ledger.outcomes.commit(outcomes)
+
+
+@pytest.mark.parametrize(
+    "prepare",
+    [planning, claiming, recording, refusing, releasing, resolving, parking_unresolved, settling],
+)
+def test_a_transition_happens_whole_or_not_at_all(
+    ledger: Ledger, clock: HandClock, prepare: Preparation
+) -> None:
+    transition = prepare(ledger, clock)
+    before = contents(ledger)
+    nth = 0
+    while True:
+        nth += 1
+        try:
+            with interrupting(ledger.engine, nth):
+                transition()
+            break
+        except Interrupted:
+            assert contents(ledger) == before, f"half a transition after statement {nth - 1}"
+    assert nth > 1
+    assert contents(ledger) != before
+    assert ledger.audit.check() == []
+
+
+def test_a_commit_of_every_outcome_has_many_places_to_be_broken_off_at(
+    ledger: Ledger, clock: HandClock
+) -> None:
+    transition = settling(ledger, clock)
+    with interrupting(ledger.engine, None) as statements:
+        transition()
+    assert len(statements.seen) > 10
+    assert ledger.progress.of(DAY).targets == len(URLS)
