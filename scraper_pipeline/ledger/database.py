@@ -17,6 +17,7 @@ from scraper_pipeline.ledger.errors import LedgerTooNew, LedgerUnavailable
 BUSY_TIMEOUT_MS = 60_000
 _MIGRATION_LOCK = 0x6C656467  # any constant: all processes that migrate one database share it
 _WRITES = {"ledger_writes": True}
+_DISCREET: dict[str, Any] = {"hide_parameters": True}  # page content is in no error, and so in no log
 
 
 def open_engine(url: str) -> Engine:
@@ -24,7 +25,7 @@ def open_engine(url: str) -> Engine:
     parsed = make_url(url)
     if parsed.get_backend_name() == "sqlite":
         return _open_sqlite(url, parsed.database)
-    return create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": 10})
+    return create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": 10}, **_DISCREET)
 
 
 def _open_sqlite(url: str, path: str | None) -> Engine:
@@ -35,7 +36,7 @@ def _open_sqlite(url: str, path: str | None) -> Engine:
             raise LedgerUnavailable(
                 f"The ledger's folder can't be made: {error}. Set SCRAPER_LEDGER_URL."
             ) from error
-    engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000})
+    engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000}, **_DISCREET)
 
     @event.listens_for(engine, "connect")
     def configure(connection: Any, _record: Any) -> None:

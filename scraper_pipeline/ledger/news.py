@@ -35,7 +35,7 @@ class NewsStore(StorePart):
                 {**self.scope_values, "job_id": job_id, "received_at": now, "available_at": now, **seen}
                 for job_id in chunk
             ]
-            statement = self.insert(processed_events).values(rows)
+            statement = self.insert(processed_events)
             changes: dict[str, Any] = {
                 name: func.coalesce(_event[name], statement.excluded[name]) for name in seen
             }
@@ -49,7 +49,8 @@ class NewsStore(StorePart):
                 connection.execute(
                     statement.on_conflict_do_update(index_elements=["job_id"], set_=changes)
                     if changes
-                    else statement.on_conflict_do_nothing()
+                    else statement.on_conflict_do_nothing(),
+                    rows,
                 )
 
     def take_due_jobs(self, limit: int) -> list[DueJob]:

@@ -170,7 +170,7 @@ results = Table(
     Column("markdown", Text),
     Column("html", Text),
     Column("metadata", JsonDocument, nullable=False),
-    Column("tokens_charged", Integer),
+    Column("tokens_charged", BigInteger),
     Column("content_sha256", Text, nullable=False),
     Column("is_empty", Boolean, nullable=False),
     Column("completed_at", UtcDateTime),

@@ -28,10 +28,7 @@ class DagsterUi:
         end = time.monotonic() + seconds
         while server.is_running and time.monotonic() < end:
             try:
-                found = self._ask(
-                    "{ repositoriesOrError { ... on RepositoryConnection { nodes { name } } } }"
-                )
-                if found["repositoriesOrError"].get("nodes"):
+                if self._find_repository():
                     return
             except (httpx.HTTPError, DagsterError):
                 pass  # not up yet: that is what we wait for

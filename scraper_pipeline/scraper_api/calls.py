@@ -23,6 +23,7 @@ from scraper_pipeline.scraper_api.errors import (
     Throttled,
     UnreadableAnswer,
 )
+from scraper_pipeline.scraper_api.models import one_line
 from scraper_pipeline.scraper_api.pacing import Pacer, Retries, RetryPolicy, Turn
 from scraper_pipeline.scraper_api.refusals import refusal
 from scraper_pipeline.scraper_api.times import parse_http_date, parse_retry_after
@@ -31,6 +32,7 @@ from scraper_pipeline.scraper_api.transport import network_error, open_http
 T = TypeVar("T")
 
 _LARGEST_REFUSAL = 64 * 1024
+_LONGEST_ID_SHOWN = 80
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,11 @@ class Call:
     body: bytes | None = None
     request_seconds: float | None = None
     needs_key: bool = True
-    names_job: bool = False
+    job_id: str | None = None
     also_answers: frozenset[int] = frozenset()
+
+    def __str__(self) -> str:
+        return self.name if self.job_id is None else f"{self.name} {one_line(self.job_id, _LONGEST_ID_SHOWN)}"
 
     def may_be_repeated_after(self, error: ScraperError) -> bool:
         """A POST only if the error proves that it made no job, and is none that a repetition meets again."""
@@ -130,7 +135,7 @@ class Caller:
             remaining = end - self._monotonic()
             if call.method == "POST" and remaining < least:
                 raise DeadlineExceeded(
-                    f"{call.name}: not begun, only {max(remaining, 0.0):.1f} s were left for it"
+                    f"{call}: not begun, only {max(remaining, 0.0):.1f} s were left for it"
                 )
             self.requests_made[call.name] += 1
             try:
@@ -147,9 +152,9 @@ class Caller:
             return read(answer)
         except ValidationError as error:
             missing = ", ".join(sorted({".".join(map(str, fault["loc"])) for fault in error.errors()}))
-            raise UnreadableAnswer(f"{call.name}: the answer lacks a usable {missing or 'object'}") from None
+            raise UnreadableAnswer(f"{call}: the answer lacks a usable {missing or 'object'}") from None
         except ValueError as error:
-            raise UnreadableAnswer(f"{call.name}: the answer can't be used: {error}") from None
+            raise UnreadableAnswer(f"{call}: the answer can't be used: {error}") from None
 
     @asynccontextmanager
     async def _connection(self, call: Call, end: float) -> AsyncIterator[None]:
@@ -159,7 +164,7 @@ class Caller:
                 async with asyncio.timeout(end - self._monotonic()):
                     await self._free_connections.acquire()
             except TimeoutError:
-                raise DeadlineExceeded(f"{call.name}: not begun, no connection became free in time") from None
+                raise DeadlineExceeded(f"{call}: not begun, no connection became free in time") from None
         else:
             await self._free_connections.acquire()
         try:
@@ -172,7 +177,7 @@ class Caller:
             turn = self._pacer.reserve(end)
             if turn is None:
                 raise Throttled(
-                    f"{call.name}: not begun, the service throttles and the next turn would come too late"
+                    f"{call}: not begun, the service throttles and the next turn would come too late"
                 )
             while (wait := turn.at - self._monotonic()) > 0:
                 await self._sleep(wait)
@@ -200,7 +205,7 @@ class Caller:
                     await response.aclose()
         except (httpx.HTTPError, aiohttp.ClientError, TimeoutError, OSError) as error:
             # The cause is told in the message and not chained: its text may repeat a target's URL.
-            raise network_error(call.name, error) from None
+            raise network_error(str(call), error) from None
         received_at = self._utc_now()
         service_time = parse_http_date(response.headers.get("date", ""))
         if not response.is_success and response.status_code not in call.also_answers:
@@ -211,7 +216,7 @@ class Caller:
             if not response.is_success:
                 raise self._refusal(call, response, b"", service_time or received_at) from None
             raise UnreadableAnswer(
-                f"{call.name}: the service answered {response.status_code} with {len(body)} bytes that are no JSON; "
+                f"{call}: the service answered {response.status_code} with {len(body)} bytes that are no JSON; "
                 "check GEONODE_SCRAPER_HOST if this stays",
                 status=response.status_code,
             ) from None
@@ -236,10 +241,10 @@ class Caller:
             longest=self._policy.longest_retry_after,
         )
         return refusal(
-            call.name,
+            str(call),
             response.status_code,
             payload,
-            names_job=call.names_job,
+            names_job=call.job_id is not None,
             retry_after=retry_after,
             secret=self._api_key,
         )

@@ -115,7 +115,7 @@ class ScraperClient:
                 raise ValueError("it tells of another job")
             return job
 
-        call = Call("get_job", "GET", f"/v1/extract/{quote(job_id, safe='')}", names_job=True)
+        call = Call("get_job", "GET", f"/v1/extract/{quote(job_id, safe='')}", job_id=job_id)
         return await self._caller.perform(call, read, budget=budget)
 
     async def list_jobs(

@@ -24,6 +24,8 @@ _ADVICE: dict[type[ScraperError], str] = {
     PaymentRequired: "top up the balance; the work waits",
     Throttled: "lower SCRAPER_CONCURRENCY or wait",
     ServerError: "try again later",
+    JobNotFound: "the service does not show it yet, or has lost it",
+    JobExpired: "its result is gone; resubmit the target if it is still wanted",
     InvalidRequest: "correct the target's URL or options",
     UnexpectedStatus: "check that GEONODE_SCRAPER_HOST is the service's address",
 }

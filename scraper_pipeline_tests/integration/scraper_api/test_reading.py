@@ -116,7 +116,7 @@ async def test_a_read_is_not_repeated_after_what_stays(
 ) -> None:
     service.script(answer(status, {"detail": "no"}, ("Location", "/v1/extract/j-1")), answer(200, job()))
 
-    with pytest.raises(error) as raised:
+    with pytest.raises(error, match="get_job j-1: ") as raised:
         await client.get_job("j-1")
 
     assert type(raised.value) is error

@@ -144,7 +144,7 @@ def upgrade() -> None:
         sa.Column("markdown", sa.Text(), nullable=True),
         sa.Column("html", sa.Text(), nullable=True),
         sa.Column("metadata", JSON_DOCUMENT, nullable=False),
-        sa.Column("tokens_charged", sa.Integer(), nullable=True),
+        sa.Column("tokens_charged", sa.BigInteger(), nullable=True),
         sa.Column("content_sha256", sa.Text(), nullable=False),
         sa.Column("is_empty", sa.Boolean(), nullable=False),
         sa.Column("completed_at", UTC_TIME, nullable=True),
