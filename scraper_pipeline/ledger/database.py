@@ -10,7 +10,7 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DatabaseError
 
 from scraper_pipeline.ledger.errors import LedgerTooNew, LedgerUnavailable
 
@@ -101,7 +101,7 @@ def migrate(engine: Engine) -> str:
                 )
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
-    except OperationalError as error:
+    except DatabaseError as error:
         where = engine.url.render_as_string(hide_password=True)
         raise LedgerUnavailable(
             f"The ledger at {where} can't be opened: {_first_line(error)}. Check SCRAPER_LEDGER_URL."
@@ -113,5 +113,5 @@ def _revision(connection: Connection) -> str | None:
     return MigrationContext.configure(connection).get_current_revision()
 
 
-def _first_line(error: OperationalError) -> str:
+def _first_line(error: DatabaseError) -> str:
     return str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else "no answer"

@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, RowMapping, Table, exists, func, or_, sele
 from scraper_pipeline.ledger.base import StorePart, in_state
 from scraper_pipeline.ledger.records import PartitionRevision, PendingPartition, Progress, State
 from scraper_pipeline.ledger.schema import (
+    LITERAL,
     current_results,
     dead_letters,
     jobs,
@@ -89,7 +90,12 @@ class ProgressStore(StorePart):
 
     def partitions_to_submit(self) -> list[PendingPartition]:
         """Partitions with planned rows that are due and not held back by a sending row of their URL."""
-        now = self.clock()
+        now, other = self.clock(), submissions.alias()
+        held_back = exists().where(
+            other.c.account == _row.account,
+            other.c.url_hash == _row.url_hash,
+            other.c.state == LITERAL[State.SENDING],
+        )
         with self.reading() as connection:
             rows = connection.execute(
                 select(
@@ -101,6 +107,7 @@ class ProgressStore(StorePart):
                     self.in_scope(submissions),
                     in_state(State.PLANNED),
                     or_(_row.not_before.is_(None), _row.not_before <= now),
+                    ~held_back,
                 )
                 .group_by(_row.partition_key)
                 .order_by(_row.partition_key)

@@ -46,6 +46,26 @@ class DagsterUi:
             }
         return bool(self._selector)
 
+    def revive_project(self) -> bool:
+        """Have a project that is no longer served loaded again; returns whether that was needed.
+
+        A code server that was killed does not come back by itself.
+        """
+        status = self._ask(
+            """{ workspaceOrError { ... on Workspace { locationEntries { name locationOrLoadError { __typename } } } } }"""
+        )
+        lost = [
+            entry["name"]
+            for entry in status["workspaceOrError"].get("locationEntries", [])
+            if (entry["locationOrLoadError"] or {}).get("__typename") == "PythonError"
+        ]
+        for name in lost:
+            self._ask(
+                "mutation ($name: String!) { reloadRepositoryLocation(repositoryLocationName: $name) { __typename } }",
+                {"name": name},
+            )
+        return bool(lost)
+
     def launch(self, job: str, day: str) -> str:
         """Launch a job for one day, as the launchpad does; returns the run's id."""
         answer = self._ask(

@@ -3,18 +3,22 @@
 import os
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+
+import httpx
 
 from scraper_pipeline.local.dagster_ui import DagsterError, DagsterUi
 from scraper_pipeline.local.processes import ChildProcess, free_port
 
 SANDBOX_KEY = "sandbox"
 _START_SECONDS = 180.0
+_WATCH_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -88,4 +92,27 @@ def local_stack(
         ui = DagsterUi(f"http://127.0.0.1:{port}")
         stack.callback(ui.close)
         ui.wait_until_loaded(dagster, _START_SECONDS)
+        stack.enter_context(_supervision(ui.url))
         yield LocalStack(ui, dagster, sandbox_url, given)
+
+
+@contextmanager
+def _supervision(url: str) -> Iterator[None]:
+    """Look every few seconds whether the project is still served, and have it loaded again when it is not."""
+    done = threading.Event()
+
+    def watch() -> None:
+        ui = DagsterUi(url)
+        while not done.wait(_WATCH_SECONDS):
+            # while the webserver is busy or on its way down, there is nothing to be done here
+            with suppress(DagsterError, httpx.HTTPError):
+                ui.revive_project()
+        ui.close()
+
+    watcher = threading.Thread(target=watch, name="supervision", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join(timeout=_WATCH_SECONDS)

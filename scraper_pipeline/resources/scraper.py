@@ -1,5 +1,7 @@
 """The Scraper API as a Dagster resource, with the policy that the settings ask for."""
 
+import logging
+
 import dagster as dg
 
 from scraper_pipeline.lifecycle import LifecyclePolicy
@@ -26,6 +28,7 @@ def open_client(settings: Settings) -> ScraperClient:
             "GEONODE_SCRAPER_API_KEY is not set; it takes the key that the Geonode dashboard shows. "
             "To try everything without a key, run: make demo"
         )
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it writes whole URLs, a line a request
     return ScraperClient(
         host=settings.host,
         api_key=settings.api_key,

@@ -1,6 +1,6 @@
 """The lists of targets that the site offers: mostly ordinary pages, with a known share of troublesome ones."""
 
-_PERIOD = 100
+_PERIOD = 200
 _TROUBLE = {
     3: "broken",
     6: "flaky",
@@ -8,10 +8,10 @@ _TROUBLE = {
     12: "cancelled",
     15: "empty",
     18: "large",
-    53: "broken",
-    56: "flaky",
+    103: "broken",
+    106: "flaky",
 }
-"""Which of every hundred targets are troublesome, by their place; twenty already hold one of each."""
+"""Which of every two hundred targets are troublesome, by their place; twenty already hold one of each."""
 
 _ONCE = {"empty", "large"}
 
@@ -19,7 +19,7 @@ _ONCE = {"empty", "large"}
 def site_targets(base_url: str, pages: int) -> list[str]:
     """That many different URLs on the site that is served at `base_url`.
 
-    Of every hundred, two are broken, two flaky, one slow, one cancelled, one empty and one large; from twenty on,
+    Of every two hundred, two are broken, two flaky, one slow, one cancelled, one empty and one large; from twenty on,
     there is one of each.
     """
     base = base_url.rstrip("/")

@@ -1,0 +1,131 @@
+"""Opening a ledger: a fresh database, one that many open at once, a newer one, and one that can't be reached."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from scraper_pipeline.ledger import Ledger, LedgerError, LedgerTooNew, LedgerUnavailable
+from scraper_pipeline.ledger.schema import metadata
+from scraper_pipeline_tests.integration.ledger.driving import contents, execute, plan
+
+_OPEN = """
+import sys, time
+from scraper_pipeline.ledger import Ledger, Target
+sys.stdout.write("ready"); sys.stdout.flush(); sys.stdin.readline()
+with Ledger.open(sys.argv[1]) as ledger:
+    ledger.submissions.plan("2026-03-01", [Target("t" + sys.argv[2], "https://site.test/" + sys.argv[2])])
+"""
+
+
+def test_many_processes_open_a_fresh_database_at_once(ledger_url: str) -> None:
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", _OPEN, ledger_url, str(number)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(6)
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.read(5) == "ready"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    for process in processes:
+        _, complaints = process.communicate(timeout=60)
+        assert (process.returncode, complaints) == (0, "")
+    with Ledger.open(ledger_url) as ledger:
+        assert ledger.progress.of("2026-03-01").planned == 6
+
+
+def test_the_migrations_make_the_schema_that_the_code_is_written_for(ledger_url: str) -> None:
+    with Ledger.open(ledger_url) as ledger, ledger.engine.connect() as connection:
+        context = MigrationContext.configure(
+            connection, opts={"compare_type": True, "compare_server_default": False}
+        )
+        assert compare_metadata(context, metadata) == []
+
+
+def test_a_second_opening_changes_nothing(ledger_url: str) -> None:
+    with Ledger.open(ledger_url) as ledger:
+        plan(ledger, "https://site.test/a")
+        before = contents(ledger)
+    with Ledger.open(ledger_url) as ledger:
+        assert contents(ledger) == before
+
+
+def test_a_ledger_of_a_newer_release_is_not_touched(ledger_url: str) -> None:
+    with Ledger.open(ledger_url) as ledger:
+        execute(ledger, "UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(LedgerTooNew, match="Upgrade scraper-pipeline"):
+        Ledger.open(ledger_url)
+
+
+@pytest.mark.postgres
+def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
+    with pytest.raises(LedgerUnavailable) as raised:
+        Ledger.open("postgresql+psycopg://someone:hunter2@127.0.0.1:9/ledger")
+    assert "127.0.0.1" in str(raised.value)
+    assert "SCRAPER_LEDGER_URL" in str(raised.value)
+    assert "hunter2" not in repr(raised.value) + str(raised.value.__cause__)
+
+
+@pytest.mark.postgres
+def test_a_database_that_is_not_there_is_named_without_its_password(postgres_url: str) -> None:
+    with pytest.raises(LedgerUnavailable, match="nowhere") as raised:
+        Ledger.open(postgres_url.rsplit("/", 1)[0] + "/nowhere")
+    assert postgres_url.split(":")[2].split("@")[0] not in str(raised.value)
+
+
+@pytest.mark.postgres
+def test_a_wrong_password_is_told_and_not_shown(postgres_url: str) -> None:
+    password = postgres_url.split(":")[2].split("@")[0]
+    with pytest.raises(LedgerUnavailable, match="password authentication failed") as raised:
+        Ledger.open(postgres_url.replace(password, "not-the-password"))
+    assert "not-the-password" not in str(raised.value)
+
+
+def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    path.write_text("This is a text, and long enough not to be taken for an empty file.\n" * 20)
+    with pytest.raises(LedgerUnavailable, match=r"ledger\.db"):
+        Ledger.open(f"sqlite:///{path}")
+
+
+def test_a_folder_where_the_file_should_be_is_told(tmp_path: Path) -> None:
+    with pytest.raises(LedgerUnavailable):
+        Ledger.open(f"sqlite:///{tmp_path}")
+
+
+def test_the_folder_of_a_new_file_is_made(tmp_path: Path) -> None:
+    path = tmp_path / "var" / "deeper" / "ledger.db"
+    Ledger.open(f"sqlite:///{path}").close()
+    assert path.exists()
+
+
+def test_a_folder_that_can_not_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "var").write_text("a file")
+    with pytest.raises(LedgerUnavailable, match="SCRAPER_LEDGER_URL"):
+        Ledger.open(f"sqlite:///{tmp_path / 'var' / 'ledger.db'}")
+
+
+def test_all_of_the_ledgers_errors_have_one_base() -> None:
+    assert issubclass(LedgerUnavailable, LedgerError)
+    assert issubclass(LedgerTooNew, LedgerError)
+
+
+def test_sqlite_is_durable_and_does_not_block_readers(sqlite_url: str) -> None:
+    with Ledger.open(sqlite_url) as ledger, ledger.engine.connect() as connection:
+        pragmas = {
+            name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
+            for name in ("journal_mode", "synchronous")
+        }
+    assert pragmas == {"journal_mode": "wal", "synchronous": 2}
