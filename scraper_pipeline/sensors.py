@@ -54,7 +54,7 @@ def job_status_sensor(
 async def _look(ledger: Ledger, scraper: ScraperResource) -> None:
     policy = scraper.policy()
     async with scraper.open_client() as client:
-        await resolve_lost_answers(ledger, client, policy)
+        await resolve_lost_answers(ledger, client, policy, seconds=TICK_SECONDS)
         await poll_jobs(ledger, client, policy, seconds=TICK_SECONDS)
 
 

@@ -12,19 +12,19 @@ from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
 import sqlalchemy as sa
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    SecretStr,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic_core import ErrorDetails
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 _LONGEST_VALUE_SHOWN = 80
+# The client does not begin a POST with less time left (RetryPolicy.least_request_seconds): with a lease no longer
+# than that, nothing would ever be sent.
+_LEAST_REQUEST_SECONDS = 5
 
 
 class SettingsError(Exception):
@@ -114,15 +114,17 @@ Seconds = Annotated[float, Field(ge=0, le=366 * 24 * 3600, allow_inf_nan=False)]
 SomeSeconds = Annotated[Seconds, Field(gt=0)]
 
 
-class Settings(BaseModel):
-    """What the operator decided, or the defaults; durations are in seconds."""
+class Settings(BaseSettings):
+    """What the operator decided, or the defaults; durations are in seconds. ``load_settings`` makes them."""
 
-    model_config = ConfigDict(
+    model_config = SettingsConfigDict(
         frozen=True,
         alias_generator=_variable,
+        case_sensitive=True,
+        hide_input_in_errors=True,
+        validate_default=False,
         validate_by_name=True,
         validate_by_alias=True,
-        hide_input_in_errors=True,
     )
 
     api_key: Annotated[Secret, AfterValidator(_as_api_key)] | None = Field(
@@ -145,7 +147,9 @@ class Settings(BaseModel):
     daily_page_limit: Annotated[int, Field(ge=0)] | None = Field(
         None, description="the most pages submitted in a day; unset is no limit"
     )
-    send_lease_seconds: SomeSeconds = Field(60, description="how long a claimed target may take to be sent")
+    send_lease_seconds: Annotated[Seconds, Field(gt=_LEAST_REQUEST_SECONDS)] = Field(
+        60, description="how long a claimed target may take to be sent"
+    )
     send_grace_seconds: SomeSeconds = Field(
         120, description="how long after the lease a lost answer waits before its job is looked up"
     )
@@ -164,7 +168,7 @@ class Settings(BaseModel):
     drain_seconds: SomeSeconds = Field(
         600, description="how long a settle run goes on while news still comes"
     )
-    drain_quiet_seconds: Seconds = Field(10, description="how long no news may come before a settle run ends")
+    drain_quiet_seconds: Seconds = Field(20, description="how long no news may come before a settle run ends")
     max_body_bytes: Annotated[int, Field(ge=1024)] = Field(
         32 * 1024 * 1024, description="the largest answer that is read, decoded"
     )
@@ -177,6 +181,17 @@ class Settings(BaseModel):
     sandbox_url: Annotated[Text, AfterValidator(_as_url)] | None = Field(
         None, description="the sandbox whose record of the truth `audit` compares with"
     )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings,)  # nothing but what load_settings was given to read
 
     @property
     def ledger_location(self) -> str:
@@ -202,12 +217,19 @@ class Settings(BaseModel):
         return self
 
 
+class _Environment(EnvSettingsSource):
+    """Reads one given mapping and nothing else; a blank variable counts as unset."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        super().__init__(Settings)
+        self.env_vars = {name: environ[name] for name in variables() if environ.get(name, "").strip()}
+
+
 def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     """Read the settings from the environment, where an empty variable counts as unset; raises SettingsError."""
-    values = os.environ if environ is None else environ
-    given = {name: values[name] for name in variables() if values.get(name, "").strip()}
+    given = _Environment(os.environ if environ is None else environ)()
     try:
-        return Settings.model_validate(given)
+        return Settings(**given)
     except ValidationError as error:
         problems = "; ".join(_describe(problem, given) for problem in error.errors(include_url=False))
     # Raised out here, so that no traceback leads to the values.

@@ -41,14 +41,18 @@ def _open_sqlite(url: str, path: str | None) -> Engine:
     @event.listens_for(engine, "connect")
     def configure(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # transactions are begun below, in the mode that each one needs
-        for pragma in (
-            f"busy_timeout={BUSY_TIMEOUT_MS}",
-            "page_size=16384",  # counts only while the file is empty
-            "journal_mode=WAL",
-            "synchronous=FULL",
-            "wal_autocheckpoint=1000",
-        ):
-            connection.execute(f"PRAGMA {pragma}")
+        try:
+            for pragma in (
+                f"busy_timeout={BUSY_TIMEOUT_MS}",
+                "page_size=16384",  # counts only while the file is empty
+                "journal_mode=WAL",
+                "synchronous=FULL",
+                "wal_autocheckpoint=1000",
+            ):
+                connection.execute(f"PRAGMA {pragma}")
+        except BaseException:
+            connection.close()  # the pool forgets a connection that it could not set up
+            raise
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:

@@ -45,7 +45,11 @@ class Ledger:
         Raises LedgerUnavailable or LedgerTooNew.
         """
         engine = open_engine(url)
-        migrate(engine)
+        try:
+            migrate(engine)
+        except BaseException:
+            engine.dispose()
+            raise
         return cls(engine, scope, clock, resubmission)
 
     def close(self) -> None:

@@ -159,8 +159,14 @@ class SubmissionStore(StorePart):
 
     def record_accepted(self, accepted: Sequence[AcceptedSubmission], first_look_at: datetime) -> int:
         """Bind each job to the row whose request made it (rule 2); returns how many rows moved."""
-        with self.writing() as connection:
-            return self._bind(connection, accepted, first_look_at)
+        try:
+            with self.writing() as connection:
+                return self._bind(connection, accepted, first_look_at)
+        except IntegrityError:
+            # A resolution has bound one of these jobs meanwhile; it must not keep the others from being recorded.
+            if len(accepted) == 1:
+                return 0
+            return sum(self.record_accepted([acceptance], first_look_at) for acceptance in accepted)
 
     def _bind(
         self, connection: Connection, accepted: Sequence[AcceptedSubmission], first_look_at: datetime

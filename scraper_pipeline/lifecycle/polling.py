@@ -79,8 +79,12 @@ class _Round:
     seen: dict[str, JobSummary | None] = field(default_factory=dict)
 
     @property
+    def seconds_left(self) -> float:
+        return max(0.0, self.end - self.monotonic())
+
+    @property
     def is_over(self) -> bool:
-        return self.monotonic() >= self.end
+        return self.seconds_left == 0
 
     async def look(self, due: list[DueJob]) -> None:
         """See each due job's line, or None where a whole listing lacks it, by the cheaper of the two ways."""
@@ -97,7 +101,7 @@ class _Round:
         for job in due:
             if self.is_over:
                 return
-            listing = await self.client.list_jobs(job_id=job.job_id, page_size=1)
+            listing = await self.client.list_jobs(job_id=job.job_id, page_size=1, budget=self.seconds_left)
             self.report.requests += 1
             self.seen[job.job_id] = next((line for line in listing.jobs if line.job_id == job.job_id), None)
 
@@ -112,6 +116,7 @@ class _Round:
                 end=self.clock.latest(last) + skew,
                 page=page,
                 page_size=PAGE_SIZE,
+                budget=self.seconds_left,
             )
             self.report.requests += 1
             if self.clock.learn(listing) > self.policy.clock_skew and page == 1:

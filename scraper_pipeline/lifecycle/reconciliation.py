@@ -1,14 +1,15 @@
 """Rule 5: rows whose answer was lost are resolved by a complete listing of the jobs made in their time."""
 
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from time import monotonic as system_monotonic
 
 from scraper_pipeline.ledger import Ledger, OverdueSubmission
 from scraper_pipeline.lifecycle.policy import LifecyclePolicy, is_past
 from scraper_pipeline.lifecycle.service_clock import ServiceClock
-from scraper_pipeline.scraper_api import JobSummary, ScraperClient
+from scraper_pipeline.scraper_api import DeadlineExceeded, JobListing, JobSummary, ScraperClient
 
 PAGE_SIZE = 100
 SHORTEST_WINDOW = timedelta(seconds=1)
@@ -37,24 +38,26 @@ async def resolve_lost_answers(
     client: ScraperClient,
     policy: LifecyclePolicy,
     *,
+    seconds: float = 60.0,
+    monotonic: Callable[[], float] = system_monotonic,
     chance: random.Random | None = None,
 ) -> ResolutionReport:
     """Find out what became of every row still sending past its lease and grace.
 
     A job is taken for a row's if it was made for its URL after the claim and no row of any attempt is bound to it. The
     row waits while several candidates are still running or the listing is not complete, and is parked as
-    ``unresolved`` past the hard limit. Raises ScraperError with nothing decided for the rows not yet reached.
+    ``unresolved`` past the hard limit. Raises ScraperError, also when ``seconds`` did not suffice, with nothing decided
+    for the rows not yet reached.
     """
     report = ResolutionReport()
     chance = chance or random.Random()  # noqa: S311 (jitter)
     overdue = ledger.submissions.overdue(policy.send_grace)
     if not overdue:
         return report
-    clock = ServiceClock()
-    clock.learn(await client.list_jobs(page_size=1))
-    report.requests += 1
+    clock, search = ServiceClock(), _Search(client, report, monotonic() + seconds, monotonic)
+    clock.learn(await search.page(None, None, 1, 1))
     for window in _windows(overdue, clock, policy):
-        jobs = await _list_all(client, window.start, window.end, report)
+        jobs = await search.list_all(window.start, window.end)
         if jobs is None:
             _wait(ledger, policy, window.rows, report)
             continue
@@ -81,37 +84,49 @@ def _windows(
     return windows
 
 
-async def _list_all(
-    client: ScraperClient, start: datetime, end: datetime, report: ResolutionReport
-) -> list[JobSummary] | None:
-    """Every job made within [start, end], or None if the service would not list them all."""
-    found: dict[str, JobSummary] = {}
-    page, page_count = 1, 1
-    while page <= page_count:
-        listing = await client.list_jobs(start=start, end=end, page=page, page_size=PAGE_SIZE)
-        report.requests += 1
-        if listing.is_capped:
-            return await _list_halves(client, start, end, report)
-        if listing.unreadable:
+@dataclass
+class _Search:
+    """Listings of whole windows, within a limit of time that the calls share."""
+
+    client: ScraperClient
+    report: ResolutionReport
+    end: float
+    monotonic: Callable[[], float]
+
+    async def page(self, start: datetime | None, end: datetime | None, number: int, size: int) -> JobListing:
+        seconds_left = self.end - self.monotonic()
+        if seconds_left <= 0:
+            raise DeadlineExceeded("list_jobs: the time allowed was over before the listing was complete")
+        self.report.requests += 1
+        return await self.client.list_jobs(
+            start=start, end=end, page=number, page_size=size, budget=seconds_left
+        )
+
+    async def list_all(self, start: datetime, end: datetime) -> list[JobSummary] | None:
+        """Every job made within [start, end], or None if the service would not list them all."""
+        found: dict[str, JobSummary] = {}
+        page, page_count = 1, 1
+        while page <= page_count:
+            listing = await self.page(start, end, page, PAGE_SIZE)
+            if listing.is_capped:
+                return await self._list_halves(start, end)
+            if listing.unreadable:
+                return None
+            found.update((job.job_id, job) for job in listing.jobs)
+            more = page + 1 if listing.page_count is None and len(listing.jobs) == PAGE_SIZE else page
+            page_count = max(page_count, listing.page_count or more)
+            page += 1
+        return list(found.values())
+
+    async def _list_halves(self, start: datetime, end: datetime) -> list[JobSummary] | None:
+        if end - start <= SHORTEST_WINDOW:
             return None
-        found.update((job.job_id, job) for job in listing.jobs)
-        more = page + 1 if listing.page_count is None and len(listing.jobs) == PAGE_SIZE else page
-        page_count = max(page_count, listing.page_count or more)
-        page += 1
-    return list(found.values())
-
-
-async def _list_halves(
-    client: ScraperClient, start: datetime, end: datetime, report: ResolutionReport
-) -> list[JobSummary] | None:
-    if end - start <= SHORTEST_WINDOW:
-        return None
-    middle = start + (end - start) / 2
-    first = await _list_all(client, start, middle, report)
-    second = await _list_all(client, middle, end, report) if first is not None else None
-    if first is None or second is None:
-        return None
-    return list({job.job_id: job for job in (*first, *second)}.values())
+        middle = start + (end - start) / 2
+        first = await self.list_all(start, middle)
+        second = await self.list_all(middle, end) if first is not None else None
+        if first is None or second is None:
+            return None
+        return list({job.job_id: job for job in (*first, *second)}.values())
 
 
 def _candidates(

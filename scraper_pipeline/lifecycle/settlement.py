@@ -142,7 +142,7 @@ async def look_at(
 ) -> JobOutcome:
     """Fetch a claimed job's present state and say what it proves. Raises ScraperError where it proves nothing."""
     try:
-        found = await client.get_job(job.job_id)
+        found = await client.get_job(job.job_id, budget=policy.settle_lease / 2)
     except JobNotFound:
         if job.missing_since is not None and is_past(ledger, job.missing_since, policy.lost_grace):
             message = f"The service has not known this job for {policy.lost_grace:g} seconds."
