@@ -1,10 +1,23 @@
 """The runs that sensors, schedules and people ask for."""
 
+import asyncio
+from datetime import datetime
+
 import dagster as dg
+from pydantic import Field
 
 from scraper_pipeline.assets.results import settlement
 from scraper_pipeline.assets.submissions import submitted_jobs
 from scraper_pipeline.assets.targets import targets
+from scraper_pipeline.ledger import Ledger, ReplayReport
+from scraper_pipeline.lifecycle import RotationReport, replay_deliveries, rotate_secrets
+from scraper_pipeline.resources import (
+    LedgerResource,
+    ScraperResource,
+    WebhookSecretsResource,
+    explained_failures,
+)
+from scraper_pipeline.scraper_api import parse_time
 
 # Well above the budget of a drain: a run that is older hangs, and is ended by run monitoring.
 _MAX_RUNTIME = {"dagster/max_runtime": "1800"}
@@ -22,3 +35,70 @@ settle_jobs = dg.define_asset_job(
     tags=_MAX_RUNTIME,
     description="Store what has ended of a day's jobs, until news has been quiet for a while. Asked for by the sensor.",
 )
+
+
+@dg.op(description="Give every webhook a new secret, and replay what was refused in between.")
+def rotate_all(
+    context: dg.OpExecutionContext,
+    ledger: LedgerResource,
+    scraper: ScraperResource,
+    webhook_secrets: WebhookSecretsResource,
+) -> None:
+    async def rotate(book: Ledger) -> RotationReport:
+        async with scraper.open_client() as client:
+            return await rotate_secrets(book, client, webhook_secrets.open())
+
+    with explained_failures(), ledger.open() as book:
+        report = asyncio.run(rotate(book))
+    context.add_output_metadata({"rotated": report.rotated, "replayed": report.replayed})
+
+
+@dg.job(description="Rotate the secrets of all webhooks; the old ones are accepted for a day.")
+def rotate_webhook_secrets() -> None:
+    rotate_all()
+
+
+class ReplayConfig(dg.Config):
+    """Which jobs are settled once more."""
+
+    since: str | None = Field(
+        default=None,
+        description="Replay every delivery attempted since this time (ISO 8601; UTC without a zone).",
+    )
+    job_ids: list[str] = Field(default=[], description="Replay these jobs.")
+
+
+@dg.op(description="Have jobs settled once more; what is already done is counted and left alone.")
+def replay(
+    context: dg.OpExecutionContext, config: ReplayConfig, ledger: LedgerResource, scraper: ScraperResource
+) -> None:
+    since = _read_since(config.since)
+
+    async def ask(book: Ledger) -> ReplayReport:
+        if since is None:
+            return await replay_deliveries(book, None, job_ids=tuple(config.job_ids))
+        async with scraper.open_client() as client:
+            return await replay_deliveries(book, client, since=since, job_ids=tuple(config.job_ids))
+
+    with explained_failures(), ledger.open() as book:
+        report = asyncio.run(ask(book))
+    context.log.info(
+        f"{report.taken_up} taken up again, {report.already_done} already done, {report.not_ours} not ours"
+    )
+    context.add_output_metadata(
+        {"taken_up": report.taken_up, "already_done": report.already_done, "not_ours": report.not_ours}
+    )
+
+
+def _read_since(text: str | None) -> datetime | None:
+    since = parse_time(text) if text else None
+    if text and since is None:
+        raise dg.Failure(
+            f"`since` takes a time such as 2026-01-31T06:00:00Z; it was {text!r}", allow_retries=False
+        )
+    return since
+
+
+@dg.job(description="Replay webhook deliveries on purpose, by time or by job id. May be repeated.")
+def replay_webhook_deliveries() -> None:
+    replay()

@@ -16,6 +16,8 @@ from scraper_pipeline.scraper_api.errors import (
     Unauthorized,
     UnexpectedStatus,
     UnreadableAnswer,
+    WebhookNotFound,
+    WebhooksNotOffered,
     is_retryable_code,
 )
 from scraper_pipeline.scraper_api.models import (
@@ -34,6 +36,12 @@ from scraper_pipeline.scraper_api.models import (
 from scraper_pipeline.scraper_api.options import ExtractOptions, InvalidOptions
 from scraper_pipeline.scraper_api.pacing import Budget, Pacer, RetryPolicy
 from scraper_pipeline.scraper_api.times import parse_time
+from scraper_pipeline.scraper_api.webhook_models import (
+    CreatedWebhook,
+    Delivery,
+    DeliveryListing,
+    Webhook,
+)
 
 __all__ = [
     "JSON",
@@ -42,7 +50,10 @@ __all__ = [
     "AnswerTooLarge",
     "Budget",
     "ConcurrencyUsage",
+    "CreatedWebhook",
     "DeadlineExceeded",
+    "Delivery",
+    "DeliveryListing",
     "ExtractOptions",
     "ExtractedPage",
     "ExtractionFailed",
@@ -67,6 +78,9 @@ __all__ = [
     "Unauthorized",
     "UnexpectedStatus",
     "UnreadableAnswer",
+    "Webhook",
+    "WebhookNotFound",
+    "WebhooksNotOffered",
     "is_retryable_code",
     "parse_time",
 ]

@@ -5,9 +5,10 @@ import random as random_source
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, TypeVar
+from urllib.parse import quote
 
 import aiohttp
 import httpx
@@ -25,11 +26,14 @@ from scraper_pipeline.scraper_api.errors import (
 )
 from scraper_pipeline.scraper_api.models import one_line
 from scraper_pipeline.scraper_api.pacing import Pacer, Retries, RetryPolicy, Turn
-from scraper_pipeline.scraper_api.refusals import refusal
+from scraper_pipeline.scraper_api.refusals import Subject, refusal
 from scraper_pipeline.scraper_api.times import parse_http_date, parse_retry_after
 from scraper_pipeline.scraper_api.transport import network_error, open_http
 
 T = TypeVar("T")
+
+LARGEST_PAGE_SIZE = 100
+Method = Literal["GET", "POST", "PATCH", "DELETE"]
 
 _LARGEST_REFUSAL = 64 * 1024
 _LONGEST_ID_SHOWN = 80
@@ -40,32 +44,54 @@ class Call:
     """One thing asked of the service, however many requests it takes."""
 
     name: str
-    method: Literal["GET", "POST"]
+    method: Method
     path: str
     params: Mapping[str, str] | None = None
     body: bytes | None = None
     request_seconds: float | None = None
     needs_key: bool = True
-    job_id: str | None = None
+    subject: Subject | None = None
+    subject_id: str | None = None
     also_answers: frozenset[int] = frozenset()
+    has_answer_body: bool = True
 
     def __str__(self) -> str:
-        return self.name if self.job_id is None else f"{self.name} {one_line(self.job_id, _LONGEST_ID_SHOWN)}"
+        if self.subject_id is None:
+            return self.name
+        return f"{self.name} {one_line(self.subject_id, _LONGEST_ID_SHOWN)}"
+
+    @property
+    def is_idempotent(self) -> bool:
+        return self.method != "POST"
 
     def may_be_repeated_after(self, error: ScraperError) -> bool:
-        """A POST only if the error proves that it made no job, and is none that a repetition meets again."""
-        return self.method == "GET" or (error.proves_no_job and isinstance(error, Throttled | NetworkError))
+        """A POST only if the error proves that it made nothing, and is none that a repetition meets again."""
+        return self.is_idempotent or (error.proves_no_job and isinstance(error, Throttled | NetworkError))
 
 
 @dataclass(frozen=True)
 class Answer:
     """The JSON that came, when it was asked for and came (this machine's clock), and the service's clock if it told."""
 
-    payload: Any
+    payload: Any = field(repr=False)
     sanitised: int
     requested_at: datetime
     received_at: datetime
     service_time: datetime | None
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The payload, which has to be an object. Raises ValueError."""
+        if not isinstance(self.payload, dict):
+            raise ValueError("it is no JSON object")
+        return self.payload
+
+
+def path_segment(identifier: str, kind: str) -> str:
+    """An identifier as one segment of a path. Raises ValueError for what no segment can be."""
+    if identifier in ("", ".", ".."):
+        raise ValueError(f"{identifier!r} is no {kind} id")
+    return quote(identifier, safe="")
 
 
 class Caller:
@@ -100,6 +126,10 @@ class Caller:
     async def aclose(self) -> None:
         await self._http.aclose()
 
+    def deadline_after(self, seconds: float | None) -> float | None:
+        """The moment at which a budget ends that several calls share."""
+        return None if seconds is None else self._monotonic() + seconds
+
     async def perform(
         self,
         call: Call,
@@ -119,7 +149,7 @@ class Caller:
             try:
                 return await self._attempt(call, read, end, is_first)
             except ScraperError as error:
-                least = self._policy.least_request_seconds if call.method == "POST" else 0.0
+                least = 0.0 if call.is_idempotent else self._policy.least_request_seconds
                 wait = retries.wait_after(error, end - least - self._monotonic())
                 if wait is None or not call.may_be_repeated_after(error):
                     raise
@@ -128,12 +158,12 @@ class Caller:
 
     async def _attempt(self, call: Call, read: Callable[[Answer], T], end: float, is_first: bool) -> T:
         least = self._policy.least_request_seconds
-        if is_first and call.method == "GET":
+        if is_first and call.is_idempotent:
             end = max(end, self._monotonic() + least)
         async with self._connection(call, end):
             turn = await self._turn(call, end)
             remaining = end - self._monotonic()
-            if call.method == "POST" and remaining < least:
+            if not call.is_idempotent and remaining < least:
                 raise DeadlineExceeded(
                     f"{call}: not begun, only {max(remaining, 0.0):.1f} s were left for it"
                 )
@@ -200,7 +230,7 @@ class Caller:
             async with asyncio.timeout(seconds):
                 response = await self._http.send(request, stream=True, auth=auth)
                 try:
-                    body = await self._read_body(response)
+                    body = await self._read_body(call, response)
                 finally:
                     await response.aclose()
         except (httpx.HTTPError, aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -210,6 +240,8 @@ class Caller:
         service_time = parse_http_date(response.headers.get("date", ""))
         if not response.is_success and response.status_code not in call.also_answers:
             raise self._refusal(call, response, body, service_time or received_at)
+        if not call.has_answer_body:
+            return Answer(None, 0, requested_at, received_at, service_time)
         try:
             payload, sanitised = read_json(body)
         except ValueError:
@@ -222,13 +254,13 @@ class Caller:
             ) from None
         return Answer(payload, sanitised, requested_at, received_at, service_time)
 
-    async def _read_body(self, response: httpx.Response) -> bytes:
-        if response.is_success:
+    async def _read_body(self, call: Call, response: httpx.Response) -> bytes:
+        if response.is_success and call.has_answer_body:
             return await read_body(response, self._max_body_bytes)
         try:
             return await read_body(response, _LARGEST_REFUSAL)
         except (httpx.HTTPError, aiohttp.ClientError, AnswerTooLarge):
-            return b""  # The status has been told, and a refusal's body only explains it.
+            return b""  # The status has told it: the body of a refusal explains, that of a deletion says nothing.
 
     def _refusal(self, call: Call, response: httpx.Response, body: bytes, sent_at: datetime) -> ScraperError:
         try:
@@ -244,7 +276,7 @@ class Caller:
             str(call),
             response.status_code,
             payload,
-            names_job=call.job_id is not None,
+            subject=call.subject,
             retry_after=retry_after,
             secret=self._api_key,
         )

@@ -1,4 +1,4 @@
-"""The client of the Scraper API: every call of the contract's section "Jobs" that the pipeline makes."""
+"""The client of the Scraper API: the contract's section "Jobs", as far as the pipeline needs it, and its webhooks."""
 
 import asyncio
 import json
@@ -7,13 +7,12 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType, TracebackType
-from typing import Any, Self
-from urllib.parse import quote
+from typing import Self
 
 import httpx
 from pydantic import SecretStr
 
-from scraper_pipeline.scraper_api.calls import Answer, Call, Caller
+from scraper_pipeline.scraper_api.calls import LARGEST_PAGE_SIZE, Answer, Call, Caller, path_segment
 from scraper_pipeline.scraper_api.models import (
     AcceptedJob,
     ConcurrencyUsage,
@@ -24,12 +23,12 @@ from scraper_pipeline.scraper_api.models import (
 )
 from scraper_pipeline.scraper_api.options import ExtractOptions, ProcessingMode
 from scraper_pipeline.scraper_api.pacing import Pacer, RetryPolicy
+from scraper_pipeline.scraper_api.webhooks import WebhookCalls
 
 DEFAULT_MAX_BODY_BYTES = 32 * 1024 * 1024
-LARGEST_PAGE_SIZE = 100
 
 
-class ScraperClient:
+class ScraperClient(WebhookCalls):
     """An async client for one account and one event loop; use it as a context manager.
 
     Reads are repeated within the policy's budgets. A POST that may have made a job is never repeated: there is no
@@ -106,16 +105,15 @@ class ScraperClient:
 
     async def get_job(self, job_id: str, *, budget: float | None = None) -> Job:
         """The job as it stands, content included once it is terminal. Raises JobNotFound and JobExpired."""
-        if job_id in ("", ".", ".."):
-            raise ValueError(f"{job_id!r} is no job id")
+        path = f"/v1/extract/{path_segment(job_id, 'job')}"
 
         def read(answer: Answer) -> Job:
-            job = Job.model_validate({**_object(answer.payload), "sanitised": answer.sanitised})
+            job = Job.model_validate({**answer.fields, "sanitised": answer.sanitised})
             if job.job_id.lower() != job_id.lower():
                 raise ValueError("it tells of another job")
             return job
 
-        call = Call("get_job", "GET", f"/v1/extract/{quote(job_id, safe='')}", job_id=job_id)
+        call = Call("get_job", "GET", path, subject="job", subject_id=job_id)
         return await self._caller.perform(call, read, budget=budget)
 
     async def list_jobs(
@@ -168,27 +166,20 @@ def _post_extract(
 
 
 def _read_extracted_page(answer: Answer) -> ExtractedPage:
-    payload = _object(answer.payload)
-    if not isinstance(payload.get("data"), dict):
+    if not isinstance(answer.fields.get("data"), dict):
         raise ValueError("there is no page in it")
-    return ExtractedPage.model_validate({**payload, "sanitised": answer.sanitised})
+    return ExtractedPage.model_validate({**answer.fields, "sanitised": answer.sanitised})
 
 
 def _read_listing(answer: Answer) -> JobListing:
     return JobListing.model_validate(
         {
-            **_object(answer.payload),
+            **answer.fields,
             "requested_at": answer.requested_at,
             "received_at": answer.received_at,
             "service_time": answer.service_time,
         }
     )
-
-
-def _object(payload: Any) -> dict[str, Any]:
-    if not isinstance(payload, dict):
-        raise ValueError("it is no JSON object")
-    return payload
 
 
 def _whole_second(moment: datetime) -> str:

@@ -47,7 +47,7 @@ class ScraperError(Exception):
     """A call that did not give what it promises.
 
     `scope` says what is concerned: the `account` (stop the run), the one `target`, or the `service` (come back later).
-    `proves_no_job` says whether a POST that ended so has certainly made no job.
+    `proves_no_job` says whether a POST that ended so has certainly made nothing: no job, no webhook, no new secret.
     """
 
     scope: ClassVar[Scope] = "service"
@@ -144,6 +144,23 @@ class JobExpired(ScraperError):
     """410: the job's result is gone for good."""
 
     scope = "target"
+
+
+class WebhookNotFound(ScraperError):
+    """404 or 410: the service knows no such webhook, or no longer."""
+
+    scope = "target"
+
+
+class WebhooksNotOffered(ScraperError):
+    """404 to a call that names no webhook, 405 or 501 to any about them: so far only the reference has them.
+
+    Nothing is lost by it: whatever webhooks would tell is found by polling.
+    """
+
+    @property
+    def proves_no_job(self) -> bool:
+        return True
 
 
 class UnexpectedStatus(ScraperError):

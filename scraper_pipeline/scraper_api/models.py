@@ -1,9 +1,10 @@
 """The service's answers as frozen values, read leniently: only what a caller can't do without is demanded."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import (
     AliasChoices,
@@ -26,6 +27,9 @@ UNKNOWN_CODE = "UNKNOWN"
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _LONGEST_MESSAGE = 500
 _LONGEST_CODE = 100
+_TIMES = ("created_at", "updated_at", "completed_at", "delivered_at")
+
+V = TypeVar("V", bound=BaseModel)
 
 
 def one_line(text: object, longest: int = _LONGEST_MESSAGE) -> str:
@@ -39,7 +43,8 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _whole_number(value: object) -> int | None:
+def whole_number(value: object) -> int | None:
+    """`value` if it is a whole number; JSON knows no other difference between 2 and 2.0."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
@@ -47,6 +52,11 @@ def _whole_number(value: object) -> int | None:
 
 def _flag(value: object) -> bool | None:
     return value if isinstance(value, bool) else None
+
+
+def _http_status(value: object) -> int | None:
+    status = whole_number(value)
+    return status if status is not None and 100 <= status <= 599 else None
 
 
 def _object(value: object) -> object:
@@ -58,18 +68,23 @@ def _error_object(value: object) -> object:
 
 
 Text = Annotated[str | None, BeforeValidator(_text)]
-WholeNumber = Annotated[int | None, BeforeValidator(_whole_number)]
+WholeNumber = Annotated[int | None, BeforeValidator(whole_number)]
+HttpStatus = Annotated[int | None, BeforeValidator(_http_status)]
 Flag = Annotated[bool | None, BeforeValidator(_flag)]
 Time = Annotated[datetime | None, BeforeValidator(parse_time)]
 Identifier = Annotated[str, Field(min_length=1)]
 
 
-class _Answer(BaseModel):
+class ServiceValue(BaseModel):
+    """What all of them have in common."""
+
     # The input is hidden in errors because it is a page's content.
     model_config = ConfigDict(frozen=True, strict=True, hide_input_in_errors=True, validate_by_name=True)
 
 
-class _TimedAnswer(_Answer):
+class TimedValue(ServiceValue):
+    """A value with times of the service."""
+
     unread_times: Annotated[
         Mapping[str, str], Field(description="Times that nobody could read, as they came", repr=False)
     ] = {}
@@ -81,13 +96,22 @@ class _TimedAnswer(_Answer):
             return payload
         unread = {
             name: str(payload[name])
-            for name in ("created_at", "completed_at")
+            for name in _TIMES
             if payload.get(name) is not None and parse_time(payload[name]) is None
         }
         return {**payload, "unread_times": unread}
 
 
-class AcceptedJob(_Answer):
+def readable(kind: type[V], lines: Sequence[object]) -> tuple[V, ...]:
+    """The lines of a listing that can be read as values of this kind."""
+    values = []
+    for line in lines:
+        with suppress(ValidationError):
+            values.append(kind.model_validate(line))
+    return tuple(values)
+
+
+class AcceptedJob(ServiceValue):
     """The answer to a submission: from here on the job exists."""
 
     job_id: Identifier
@@ -96,14 +120,14 @@ class AcceptedJob(_Answer):
     estimated_tokens: WholeNumber = None
 
 
-class Page(_Answer):
+class Page(ServiceValue):
     """The content of one page, in the formats that were asked for."""
 
     markdown: Annotated[Text, Field(repr=False)] = None
     html: Annotated[Text, Field(repr=False)] = None
 
 
-class JobError(_Answer):
+class JobError(ServiceValue):
     """Why a job failed. `message` is one line, capped."""
 
     code: Annotated[str, BeforeValidator(lambda value: one_line(value, _LONGEST_CODE) or UNKNOWN_CODE)] = (
@@ -125,7 +149,7 @@ class JobError(_Answer):
         return self.code == PAYMENT_REQUIRED
 
 
-class _Extraction(_Answer):
+class _Extraction(ServiceValue):
     page: Annotated[
         Page | None, BeforeValidator(_object), Field(validation_alias=AliasChoices("page", "data"))
     ] = None
@@ -138,15 +162,14 @@ class _Extraction(_Answer):
     @property
     def http_status(self) -> int | None:
         """The scraped site's status, if it is one."""
-        status = _whole_number(self.metadata.get("http_status"))
-        return status if status is not None and 100 <= status <= 599 else None
+        return _http_status(self.metadata.get("http_status"))
 
 
 class ExtractedPage(_Extraction):
     """The answer to a synchronous extraction."""
 
 
-class Job(_TimedAnswer, _Extraction):
+class Job(TimedValue, _Extraction):
     """One job as it stands. A status that nobody knows is kept as it came, and is not terminal."""
 
     job_id: Identifier
@@ -160,7 +183,7 @@ class Job(_TimedAnswer, _Extraction):
         return self.status in TERMINAL_STATUSES
 
 
-class JobSummary(_TimedAnswer):
+class JobSummary(TimedValue):
     """One line of a listing."""
 
     job_id: Identifier
@@ -173,7 +196,7 @@ class JobSummary(_TimedAnswer):
         return self.status in TERMINAL_STATUSES
 
 
-class JobListing(_Answer):
+class JobListing(ServiceValue):
     """One page of a listing, newest job first.
 
     `requested_at` and `received_at` are this machine's clock, `service_time` is the service's (its `Date` header).
@@ -201,18 +224,18 @@ class JobListing(_Answer):
         lines = payload.get("jobs", payload.get("items"))
         if not isinstance(lines, list):
             return payload
-        jobs = tuple(job for line in lines if (job := _summary(line)) is not None)
+        jobs = readable(JobSummary, lines)
         return {**payload, "jobs": jobs, "unreadable": len(lines) - len(jobs)}
 
 
-class ConcurrencyUsage(_Answer):
+class ConcurrencyUsage(ServiceValue):
     """How many jobs run at once, and how many may."""
 
     in_use: Annotated[int, Field(validation_alias=AliasChoices("in_use", "work_concurrency_in_use"))]
     limit: Annotated[int, Field(validation_alias=AliasChoices("limit", "work_concurrency_limit"))]
 
 
-class Health(_Answer):
+class Health(ServiceValue):
     """The service's word on itself: `ok`, `degraded` or `unavailable`."""
 
     status: Identifier
@@ -223,12 +246,3 @@ class Health(_Answer):
     @property
     def is_ok(self) -> bool:
         return self.status == "ok"
-
-
-def _summary(line: object) -> JobSummary | None:
-    if isinstance(line, JobSummary):
-        return line
-    try:
-        return JobSummary.model_validate(line)
-    except ValidationError:
-        return None

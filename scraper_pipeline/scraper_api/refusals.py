@@ -1,7 +1,7 @@
 """Turns a refusal, a status with whatever body, into the error that says what happened and what to do."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from scraper_pipeline.scraper_api.errors import (
     EXTRACTION_CODES,
@@ -16,8 +16,12 @@ from scraper_pipeline.scraper_api.errors import (
     Throttled,
     Unauthorized,
     UnexpectedStatus,
+    WebhookNotFound,
+    WebhooksNotOffered,
 )
 from scraper_pipeline.scraper_api.models import UNKNOWN_CODE, JobError, one_line
+
+Subject = Literal["job", "webhook", "webhooks"]
 
 _ADVICE: dict[type[ScraperError], str] = {
     Unauthorized: "check GEONODE_SCRAPER_API_KEY",
@@ -27,9 +31,24 @@ _ADVICE: dict[type[ScraperError], str] = {
     JobNotFound: "the service does not show it yet, or has lost it",
     JobExpired: "its result is gone; resubmit the target if it is still wanted",
     InvalidRequest: "correct the target's URL or options",
+    WebhookNotFound: "it was removed, or belongs to another account",
+    WebhooksNotOffered: "the service does not offer webhooks yet; polling goes on and brings every result",
     UnexpectedStatus: "check that GEONODE_SCRAPER_HOST is the service's address",
 }
-_JOB_IS_GONE: dict[int, type[ScraperError]] = {404: JobNotFound, 410: JobExpired}
+_ADVICE_ON_INVALID_WEBHOOK = (
+    "correct the webhook's URL, event type or description; an account has 10 webhooks at most"
+)
+_WEBHOOKS: dict[int, type[ScraperError]] = {
+    405: WebhooksNotOffered,
+    409: InvalidRequest,
+    422: InvalidRequest,
+    501: WebhooksNotOffered,
+}
+_KINDS_BY_SUBJECT: dict[Subject | None, dict[int, type[ScraperError]]] = {
+    "job": {404: JobNotFound, 410: JobExpired},
+    "webhook": {**_WEBHOOKS, 404: WebhookNotFound, 410: WebhookNotFound},
+    "webhooks": {**_WEBHOOKS, 404: WebhooksNotOffered},
+}
 _KINDS: dict[int, type[ScraperError]] = {
     400: InvalidRequest,
     401: Unauthorized,
@@ -48,23 +67,24 @@ def refusal(
     status: int,
     payload: Any,
     *,
-    names_job: bool = False,
+    subject: Subject | None = None,
     retry_after: float | None = None,
     secret: str = "",
 ) -> ScraperError:
     """The error for an answer with a status outside 2xx.
 
-    A 404 or 410 concerns a job only where the call names one. `secret` is blotted out wherever the body repeats it.
+    What a 404 says depends on the call's subject: one job, one webhook, or webhooks as such.
+    `secret` is blotted out wherever the body repeats it.
     """
     reported = _reported_error(payload)
-    kind = _kind(status, payload, reported, names_job)
+    kind = _kind(status, payload, reported, subject)
     said = [f"{call}: the service answered {status}"]
     code = reported.code if reported and reported.code != UNKNOWN_CODE else None
     if code:
         said.append(f" {code}")
     if message := (reported.message if reported else "") or _validation_message(payload):
         said.append(f": {message}")
-    if advice := _ADVICE.get(kind):
+    if advice := _advice(kind, subject):
         said.append(f"; {advice}")
     fields: dict[str, Any] = {
         "status": status,
@@ -78,16 +98,24 @@ def refusal(
     return kind(text.replace(secret, "***") if secret else text, **fields)
 
 
-def _kind(status: int, payload: Any, reported: JobError | None, names_job: bool) -> type[ScraperError]:
+def _kind(
+    status: int, payload: Any, reported: JobError | None, subject: Subject | None
+) -> type[ScraperError]:
     if status == 402 or (400 <= status < 500 and reported and reported.code == PAYMENT_REQUIRED):
         return PaymentRequired
+    if kind := _KINDS_BY_SUBJECT.get(subject, {}).get(status):
+        return kind
     if status == 422 and reported and (_is_wrapped(payload) or reported.code in EXTRACTION_CODES):
         return ExtractionFailed
     if status >= 500 or status == 408:
         return ServerError
-    if names_job and status in _JOB_IS_GONE:
-        return _JOB_IS_GONE[status]
     return _KINDS.get(status, UnexpectedStatus)
+
+
+def _advice(kind: type[ScraperError], subject: Subject | None) -> str | None:
+    if kind is InvalidRequest and subject in ("webhook", "webhooks"):
+        return _ADVICE_ON_INVALID_WEBHOOK
+    return _ADVICE.get(kind)
 
 
 def _is_wrapped(payload: Any) -> bool:

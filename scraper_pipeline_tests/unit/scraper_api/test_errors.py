@@ -9,6 +9,8 @@ from scraper_pipeline.scraper_api import (
     NetworkError,
     ScraperError,
     Throttled,
+    WebhookNotFound,
+    WebhooksNotOffered,
 )
 from scraper_pipeline.scraper_api.refusals import refusal
 
@@ -37,11 +39,14 @@ def test_what_was_never_sent_proves_that_there_is_no_job() -> None:
     assert not NetworkError("", request_sent=True).proves_no_job
     assert DeadlineExceeded("").proves_no_job
     assert Throttled("").proves_no_job
+    assert WebhooksNotOffered("", status=501).proves_no_job
 
 
-def test_a_404_concerns_a_job_only_where_one_was_named() -> None:
-    assert type(refusal("get_job", 404, None, names_job=True)) is JobNotFound
-    assert type(refusal("get_job", 410, None, names_job=True)) is JobExpired
+def test_a_404_concerns_what_the_call_was_about() -> None:
+    assert type(refusal("get_job", 404, None, subject="job")) is JobNotFound
+    assert type(refusal("get_job", 410, None, subject="job")) is JobExpired
+    assert type(refusal("get_webhook", 404, None, subject="webhook")) is WebhookNotFound
+    assert type(refusal("list_webhooks", 404, None, subject="webhooks")) is WebhooksNotOffered
     assert "GEONODE_SCRAPER_HOST" in str(refusal("list_jobs", 404, None))
 
 
