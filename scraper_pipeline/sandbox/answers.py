@@ -5,13 +5,15 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
 from pydantic import ValidationError
 from starlette.responses import Response
 
-from scraper_pipeline.sandbox.faults import OddForm
+from scraper_pipeline.sandbox.config import UrlEcho
 from scraper_pipeline.sandbox.jobs import Job, JobError, Listing
+from scraper_pipeline.sandbox.rules import OddForm
 
 Headers = Sequence[tuple[str, str]]
 
@@ -36,9 +38,17 @@ def error_response(
     retryable: bool,
     wrapped: bool = False,
     headers: Headers = (),
+    details: Mapping[str, Any] | None = None,
 ) -> Response:
     """An error in the contract's form, bare or under `error`."""
-    body = {"code": code, "message": message, "retryable": retryable, "correlation_id": str(uuid4())}
+    body: dict[str, Any] = {
+        "code": code,
+        "message": message,
+        "retryable": retryable,
+        "correlation_id": str(uuid4()),
+    }
+    if details is not None:
+        body["details"] = details
     return json_response({"error": body} if wrapped else body, status, headers)
 
 
@@ -53,6 +63,21 @@ def validation_response(error: ValidationError, where: str) -> Response:
 
 def timestamp(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def echoed(url: str, form: UrlEcho) -> str:
+    """A job's URL as the service gives it back."""
+    if form == "verbatim":
+        return url
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return url
+    if form == "normalised":
+        parts = parts._replace(
+            scheme=parts.scheme.lower(), netloc=parts.netloc.lower(), path=parts.path or "/"
+        )
+    return urlunsplit(parts._replace(fragment=""))
 
 
 def odd_timestamp(moment: datetime, form: OddForm) -> str:

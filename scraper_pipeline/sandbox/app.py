@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from email.utils import format_datetime
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -12,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Mount
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from scraper_pipeline.sandbox.answers import error_response
+from scraper_pipeline.sandbox.answers import echoed, error_response, job_body
 from scraper_pipeline.sandbox.clock import Clock
 from scraper_pipeline.sandbox.config import SandboxConfig
 from scraper_pipeline.sandbox.context import Sandbox
@@ -20,9 +21,13 @@ from scraper_pipeline.sandbox.control import Control
 from scraper_pipeline.sandbox.extraction import Extraction
 from scraper_pipeline.sandbox.faults import FaultBook
 from scraper_pipeline.sandbox.fetching import Fetcher
-from scraper_pipeline.sandbox.jobs import JobBook
+from scraper_pipeline.sandbox.jobs import Job, JobBook
 from scraper_pipeline.sandbox.service import Service
 from scraper_pipeline.sandbox.site import Site
+from scraper_pipeline.sandbox.webhooks.book import WebhookBook
+from scraper_pipeline.sandbox.webhooks.deliveries import Deliveries
+from scraper_pipeline.sandbox.webhooks.endpoints import WebhookEndpoints
+from scraper_pipeline.sandbox.webhooks.sending import Sender
 
 
 def create_app(config: SandboxConfig | None = None, *, clock: Clock | None = None) -> Starlette:
@@ -36,17 +41,38 @@ def create_app(config: SandboxConfig | None = None, *, clock: Clock | None = Non
         connections=config.fetch_concurrency,
         max_bytes=config.max_page_bytes,
     )
-    extraction = Extraction(config, book=book, faults=faults, clock=clock, fetcher=fetcher)
-    sandbox = Sandbox(config, clock, book, faults, extraction)
+    webhooks = WebhookBook()
+    sender = Sender(
+        allow_any_host=config.allow_any_host,
+        timeout=config.webhook_timeout,
+        connections=config.webhook_workers,
+    )
+
+    def describe(job: Job) -> dict[str, Any]:
+        return job_body(job, time=clock.monotonic(), url=echoed(job.url, config.echo_urls))
+
+    deliveries = Deliveries(
+        config, book=webhooks, faults=faults, clock=clock, sender=sender, describe=describe
+    )
+    extraction = Extraction(
+        config, book=book, faults=faults, clock=clock, fetcher=fetcher, on_end=deliveries.announce
+    )
+    sandbox = Sandbox(config, clock, book, faults, extraction, webhooks, deliveries)
     site = Site(flaky_failures=config.flaky_failures)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
         await extraction.close()
+        await deliveries.close()
 
     return Starlette(
-        routes=[*Service(sandbox).routes(), *Control(sandbox).routes(), Mount("/site", routes=site.routes())],
+        routes=[
+            *Service(sandbox).routes(),
+            *WebhookEndpoints(sandbox).routes(),
+            *Control(sandbox).routes(),
+            Mount("/site", routes=site.routes()),
+        ],
         middleware=[Middleware(_Dated, sandbox=sandbox)],
         exception_handlers={HTTPException: _in_the_services_form},
         lifespan=lifespan,
@@ -54,7 +80,7 @@ def create_app(config: SandboxConfig | None = None, *, clock: Clock | None = Non
 
 
 async def _in_the_services_form(request: Request, error: Exception) -> Response:
-    """What the sandbox does not offer, batches and webhooks among it, is refused as the service would."""
+    """What the sandbox does not offer, batches and crawls among it, is refused as the service would."""
     status = error.status_code if isinstance(error, HTTPException) else 500
     code = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}.get(status, "BAD_REQUEST")
     return error_response(status, code, f"The sandbox has no such call ({status})", retryable=False)

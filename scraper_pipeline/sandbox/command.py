@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 from pydantic import ValidationError
@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from scraper_pipeline.sandbox.config import SandboxConfig
 from scraper_pipeline.sandbox.faults import Faults
 from scraper_pipeline.sandbox.server import serve
+from scraper_pipeline.sandbox.webhooks.signatures import Scheme
 
 
 @click.command("sandbox")
@@ -28,8 +29,32 @@ from scraper_pipeline.sandbox.server import serve
     "--refuse-above-concurrency", is_flag=True, help="Answer 429 while that many jobs are unfinished."
 )
 @click.option(
-    "--allow-any-host", is_flag=True, help="Fetch pages from other machines too, not from this one only."
+    "--allow-any-host",
+    is_flag=True,
+    help="Fetch pages from other machines and deliver to them too, not to this one only.",
 )
+@click.option(
+    "--webhooks/--no-webhooks", default=True, help="Without them, /v1/webhooks answers 404 throughout."
+)
+@click.option("--webhook-signature", type=click.Choice(get_args(Scheme)), default="hex", show_default=True)
+@click.option("--webhook-signature-header", default="X-Webhook-Signature", show_default=True)
+@click.option(
+    "--webhook-payload",
+    type=click.Choice(["envelope", "guide"]),
+    default="envelope",
+    show_default=True,
+    help="The reference's body, or the older one that the guide expects.",
+)
+@click.option(
+    "--webhook-retries",
+    default="1,2,5,10,30",
+    show_default=True,
+    help="Seconds before each further attempt of a delivery; empty for none.",
+)
+@click.option(
+    "--webhook-timeout", default=5.0, show_default=True, help="Seconds a receiver may take to answer."
+)
+@click.option("--webhook-workers", default=64, show_default=True, help="Deliveries on their way at once.")
 @click.option("--faults", "faults_json", default="{}", help="Faults as JSON: see POST /sandbox/faults.")
 def sandbox_command(
     host: str,
@@ -43,6 +68,13 @@ def sandbox_command(
     concurrency_limit: int,
     refuse_above_concurrency: bool,
     allow_any_host: bool,
+    webhooks: bool,
+    webhook_signature: str,
+    webhook_signature_header: str,
+    webhook_payload: str,
+    webhook_retries: str,
+    webhook_timeout: float,
+    webhook_workers: int,
     faults_json: str,
 ) -> None:
     """Serve a local stand-in for the scraper service, with a small site of its own to scrape."""
@@ -57,6 +89,13 @@ def sandbox_command(
                 "work_concurrency_limit": concurrency_limit,
                 "refuse_above_concurrency": refuse_above_concurrency,
                 "allow_any_host": allow_any_host,
+                "webhooks_offered": webhooks,
+                "webhook_signature": webhook_signature,
+                "webhook_signature_header": webhook_signature_header,
+                "webhook_payload": webhook_payload,
+                "webhook_retry_schedule": [wait for wait in webhook_retries.split(",") if wait.strip()],
+                "webhook_timeout": webhook_timeout,
+                "webhook_workers": webhook_workers,
                 "faults": _read_faults(faults_json),
             }
         )

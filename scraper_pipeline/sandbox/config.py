@@ -1,10 +1,13 @@
 """The options of a sandbox, fixed for its lifetime; what changes while it runs is in `faults`."""
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from scraper_pipeline.sandbox.faults import Faults
+from scraper_pipeline.sandbox.webhooks.signatures import Scheme
+
+UrlEcho = Literal["verbatim", "without_fragment", "normalised"]
 
 
 class SandboxConfig(BaseModel):
@@ -25,7 +28,7 @@ class SandboxConfig(BaseModel):
     fetch_concurrency: int = Field(default=64, ge=1)
     max_page_bytes: int = Field(default=8 * 1024 * 1024, ge=1)
     allow_any_host: bool = False
-    """Fetch from hosts other than loopback too."""
+    """Fetch from hosts other than loopback, and deliver to them, too."""
 
     work_concurrency_limit: int = Field(default=100, ge=1)
     refuse_above_concurrency: bool = False
@@ -38,8 +41,20 @@ class SandboxConfig(BaseModel):
     """The reference lists jobs under `jobs`, the guide reads `items`."""
     error_form: Literal["bare", "wrapped"] = "bare"
     """Error bodies as they are, or under the key `error`."""
-    echo_urls: Literal["verbatim", "without_fragment", "normalised"] = "verbatim"
+    echo_urls: UrlEcho = "verbatim"
     """How the URL of a job comes back in the listing and in its metadata."""
+
+    webhooks_offered: bool = True
+    """Without them, every call under /v1/webhooks is answered 404."""
+    webhook_signature: Scheme = "hex"
+    webhook_signature_header: str = Field(default="X-Webhook-Signature", pattern=r"^[A-Za-z0-9-]+$")
+    webhook_payload: Literal["envelope", "guide"] = "envelope"
+    """The reference's body, or the older one that the guide expects, without the job's answer."""
+    webhook_retry_schedule: tuple[Annotated[float, Field(ge=0)], ...] = (1, 2, 5, 10, 30)
+    """Seconds before each attempt after the first; when none is left, the delivery is abandoned."""
+    webhook_timeout: float = Field(default=5.0, gt=0)
+    webhook_workers: int = Field(default=64, ge=1)
+    """Deliveries that are on their way at once."""
 
     faults: Faults = Faults()
 

@@ -4,35 +4,40 @@ import asyncio
 import hmac
 import math
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from urllib.parse import urlsplit, urlunsplit
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from scraper_pipeline.sandbox.answers import Headers, error_response
+from scraper_pipeline.sandbox.answers import Headers, echoed, error_response
 from scraper_pipeline.sandbox.clock import Clock
 from scraper_pipeline.sandbox.config import SandboxConfig
 from scraper_pipeline.sandbox.connections import CutConnection
 from scraper_pipeline.sandbox.extraction import Extraction
-from scraper_pipeline.sandbox.faults import Call, FaultBook, Faults, RetryAfter
+from scraper_pipeline.sandbox.faults import FaultBook, Faults
 from scraper_pipeline.sandbox.jobs import JobBook
+from scraper_pipeline.sandbox.rules import Call, RetryAfter
+from scraper_pipeline.sandbox.webhooks.book import WebhookBook
+from scraper_pipeline.sandbox.webhooks.deliveries import Deliveries
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass
 class Sandbox:
-    """One sandbox: its options, its jobs, its faults and its counters."""
+    """One sandbox: its options, its jobs, its faults, its webhooks and its counters."""
 
     config: SandboxConfig
     clock: Clock
     book: JobBook
     fault_book: FaultBook
     extraction: Extraction
+    webhooks: WebhookBook
+    deliveries: Deliveries
     requests: Counter[str] = field(default_factory=Counter)
     answers: Counter[str] = field(default_factory=Counter)
     _allowance: float = 0.0
@@ -47,10 +52,24 @@ class Sandbox:
         return self.clock.now() + timedelta(seconds=self.faults.clock_shift)
 
     def error(
-        self, status: int, code: str, message: str, *, retryable: bool = False, headers: Headers = ()
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        retryable: bool = False,
+        headers: Headers = (),
+        details: Mapping[str, Any] | None = None,
     ) -> Response:
-        wrapped = self.config.error_form == "wrapped"
-        return error_response(status, code, message, retryable=retryable, wrapped=wrapped, headers=headers)
+        return error_response(
+            status,
+            code,
+            message,
+            retryable=retryable,
+            wrapped=self.config.error_form == "wrapped",
+            headers=headers,
+            details=details,
+        )
 
     def retry_after(self, rule: RetryAfter) -> Headers:
         """The `Retry-After` headers that a fault orders; there may be none, or several."""
@@ -65,17 +84,7 @@ class Sandbox:
 
     def echo(self, url: str) -> str:
         """A job's URL as the service gives it back."""
-        if self.config.echo_urls == "verbatim":
-            return url
-        try:
-            parts = urlsplit(url)
-        except ValueError:
-            return url
-        if self.config.echo_urls == "normalised":
-            parts = parts._replace(
-                scheme=parts.scheme.lower(), netloc=parts.netloc.lower(), path=parts.path or "/"
-            )
-        return urlunsplit(parts._replace(fragment=""))
+        return echoed(url, self.config.echo_urls)
 
     async def refusal(self, request: Request, call: Call) -> Response | None:
         """What turns a /v1 request away before it is looked at: faults, the key, the rate."""

@@ -84,7 +84,7 @@ def truth_of(sandbox: Sandbox) -> dict[str, Any]:
     """What really happened, for an audit to be held against."""
     now = sandbox.clock.monotonic()
     return {
-        "jobs": [_true_job(job, now) for job in sandbox.book],
+        "jobs": [_true_job(sandbox, job, now) for job in sandbox.book],
         "charged": sandbox.book.charged,
         "requests": dict(sandbox.requests),
         "answers": dict(sandbox.answers),
@@ -92,7 +92,9 @@ def truth_of(sandbox: Sandbox) -> dict[str, Any]:
     }
 
 
-def _true_job(job: Job, now: float) -> dict[str, Any]:
+def _true_job(sandbox: Sandbox, job: Job, now: float) -> dict[str, Any]:
+    tally = sandbox.webhooks.tally_of(job.job_id)
+    acknowledged_at = tally.first_acknowledged_at
     return {
         "job_id": job.job_id,
         "url": job.url,
@@ -102,4 +104,12 @@ def _true_job(job: Job, now: float) -> dict[str, Any]:
         "charged": job.charged,
         "created_at": answers.timestamp(job.created_at),
         "completed_at": None if job.completed_at is None else answers.timestamp(job.completed_at),
+        "deliveries": {
+            "attempts": tally.attempted,
+            "acknowledged": tally.acknowledged,
+            "dropped": tally.dropped,
+            "last_http_status": tally.last_http_status,
+            "last_error": tally.last_error,
+            "acknowledged_at": None if acknowledged_at is None else answers.timestamp(acknowledged_at),
+        },
     }

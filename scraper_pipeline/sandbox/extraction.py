@@ -1,15 +1,12 @@
-"""The life of a job after it was accepted: it waits, its page is fetched and converted, it ends.
-
-One task watches the clock for all jobs, and a fixed number of workers fetch.
-"""
+"""The life of a job after it was accepted: it waits, its page is fetched and converted, it ends."""
 
 import asyncio
-import heapq
-from asyncio import Queue, Task
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Literal
 from uuid import uuid4
 
+from scraper_pipeline.sandbox.agenda import Agenda
 from scraper_pipeline.sandbox.chance import draw
 from scraper_pipeline.sandbox.clock import Clock
 from scraper_pipeline.sandbox.config import SandboxConfig
@@ -49,16 +46,15 @@ class Extraction:
         faults: FaultBook,
         clock: Clock,
         fetcher: Fetcher,
+        on_end: Callable[[Job], None] | None = None,
     ) -> None:
         self._config = config
         self._book = book
         self._faults = faults
         self._clock = clock
         self._fetcher = fetcher
-        self._due: list[tuple[float, int, Job]] = []
-        self._ready: Queue[Job] = Queue()
-        self._wake = asyncio.Event()
-        self._tasks: list[Task[None]] = []
+        self._on_end = on_end
+        self._agenda: Agenda[Job] = Agenda(clock, self._work, workers=config.fetch_concurrency)
 
     def accept(self, request: ExtractRequest) -> Job:
         """Make a job, which is due after its delay. Must be called on the event loop."""
@@ -81,45 +77,20 @@ class Extraction:
         )
         self._book.add(job)
         if not self._faults.strike("never_finish", faults.never_finish, request.url):
-            heapq.heappush(self._due, (now + delay, ordinal, job))
-            self._ensure_running()
-            self._wake.set()
+            self._agenda.add(job, at=now + delay)
         return job
 
     def finish_now(self, job: Job) -> None:
         """Bring a job to its end without further delay, one that never would have included."""
-        self._ensure_running()
-        self._ready.put_nowait(job)
+        self._agenda.add(job)
 
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks.clear()
+        await self._agenda.close()
         await self._fetcher.close()
 
-    def _ensure_running(self) -> None:
-        if not self._tasks:
-            self._tasks = [asyncio.create_task(self._watch_clock())]
-            self._tasks += [asyncio.create_task(self._work()) for _ in range(self._config.fetch_concurrency)]
-
-    async def _watch_clock(self) -> None:
-        while True:
-            self._wake.clear()
-            now = self._clock.monotonic()
-            while self._due and self._due[0][0] <= now:
-                self._ready.put_nowait(heapq.heappop(self._due)[2])
-            wait = self._due[0][0] - now if self._due else None
-            try:
-                await asyncio.wait_for(self._wake.wait(), wait)
-            except TimeoutError:
-                continue
-
-    async def _work(self) -> None:
-        while True:
-            job = await self._ready.get()
-            if job.outcome is None:
-                await self._extract(job)
+    async def _work(self, job: Job) -> None:
+        if job.outcome is None:
+            await self._extract(job)
 
     async def _extract(self, job: Job) -> None:
         started = self._clock.monotonic()
@@ -174,3 +145,5 @@ class Extraction:
         job.duration_ms = round((time - started) * 1000)
         at = self._clock.now() + timedelta(seconds=self._faults.faults.clock_shift)
         self._book.end(job, outcome, at=at, time=time, charged=charged)
+        if self._on_end is not None:
+            self._on_end(job)

@@ -8,124 +8,38 @@ fields. `false` and `null` order nothing. In JSON `1` is a count and `1.0` a pro
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from scraper_pipeline.sandbox.chance import draw
-
-Call = Literal["any", "post", "get", "list", "usage", "statistics"]
-OddForm = Literal["nanoseconds", "hundredths", "naive", "doubled_zone", "date", "leap_second", "words"]
-
-
-class Rule(BaseModel):
-    """When a fault strikes: at URLs that contain a text, with a probability, and at most `count` times."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    probability: float = Field(default=1.0, ge=0, le=1)
-    count: int | None = Field(default=None, ge=0)
-    url_contains: str = ""
-
-
-class OnCall(Rule):
-    on: Call = "any"
-
-
-class RetryAfter(OnCall):
-    """`retry_after` is sent as it is; `"date"` is the HTTP date `seconds` ahead; a list makes several headers."""
-
-    retry_after: int | float | str | list[str] | None = None
-    seconds: float = 1.0
-
-
-class Throttled(RetryAfter):
-    retry_after: int | float | str | list[str] | None = 1
-    code: Literal["RATE_LIMITED", "WORK_CONCURRENCY_LIMITED"] = "RATE_LIMITED"
-
-
-class Latency(OnCall):
-    seconds: float = Field(default=0.1, ge=0)
-
-
-class ServerFault(RetryAfter):
-    status: int = Field(default=500, ge=500, le=599)
-
-
-class BadGateway(ServerFault):
-    status: int = Field(default=502, ge=500, le=599)
-
-
-class SlowAnswer(Rule):
-    seconds: float = Field(default=30.0, ge=0)
-
-
-class Unreadable(Rule):
-    form: Literal["html", "empty", "no_job_id", "array", "cut"] = "html"
-
-
-class Missing(Rule):
-    """The job answers `status` to this GET, and to those of the next `seconds`."""
-
-    seconds: float = Field(default=0.0, ge=0)
-    status: Literal[404, 410] = 404
-
-
-class Bomb(Rule):
-    megabytes: int = Field(default=50, ge=1, le=2048)
-
-
-class OddTimes(OnCall):
-    forms: tuple[OddForm, ...] = (
-        "nanoseconds",
-        "hundredths",
-        "naive",
-        "doubled_zone",
-        "date",
-        "leap_second",
-        "words",
-    )
-
-
-class EmptyData(Rule):
-    form: Literal["null", "object", "blank"] = "null"
-
-
-class UnknownStatus(Rule):
-    status: str = "archived"
-
-
-class LateJob(Rule):
-    seconds: float = Field(default=60.0, ge=0)
-
-
-class FailedJob(Rule):
-    code: str = "INTERNAL_ERROR"
-    message: str = "The extraction failed because the sandbox was told so"
-    retryable: bool | None = None
-
-
-class Unhealthy(Rule):
-    status: Literal["degraded", "unavailable"] = "unavailable"
-
-
-def _as_rules(value: Any) -> Any:
-    if value is None or value is False:
-        return ()
-    if value is True:
-        return ({},)
-    if isinstance(value, int):
-        return ({"count": value},)
-    if isinstance(value, float):
-        return ({"probability": value},)
-    if isinstance(value, list | tuple):
-        return tuple(rule for item in value for rule in _as_rules(item))
-    return (value,)
-
-
-R = TypeVar("R", bound=Rule)
-Rules = Annotated[tuple[R, ...], BeforeValidator(_as_rules)]
+from scraper_pipeline.sandbox.rules import (
+    BadGateway,
+    Bomb,
+    Call,
+    DuplicateDelivery,
+    EarlyDelivery,
+    EmptyData,
+    FailedJob,
+    LateDelivery,
+    LateJob,
+    Latency,
+    Missing,
+    OddTimes,
+    OnCall,
+    R,
+    Rule,
+    Rules,
+    ServerFault,
+    SlowAnswer,
+    SlowDelivery,
+    Throttled,
+    Unhealthy,
+    UnknownStatus,
+    Unreadable,
+    WrongSignature,
+)
 
 
 class Faults(BaseModel):
@@ -179,6 +93,26 @@ class Faults(BaseModel):
     """Shown for as long as the job is not terminal."""
     job_failed: Rules[FailedJob] = ()
     job_cancelled: Rules[Rule] = ()
+
+    # Deliveries to webhooks, aimed by the job's URL; settled for each webhook and event, or where it says so, attempt.
+    webhook_drop: Rules[Rule] = ()
+    """No attempt is ever made, and the delivery log knows of none."""
+    webhook_early: Rules[EarlyDelivery] = ()
+    """Delivered when the job is accepted, with the job as it is then."""
+    webhook_duplicate: Rules[DuplicateDelivery] = ()
+    webhook_delay: Rules[LateDelivery] = ()
+    webhook_out_of_order: Rules[LateDelivery] = ()
+    """Held until a later event has been attempted, or for `seconds`; of several that are held the last goes first."""
+    webhook_wrong_signature: Rules[WrongSignature] = ()
+    """Settled for each attempt."""
+    webhook_slow: Rules[SlowDelivery] = ()
+    """Settled for each attempt."""
+
+    # The calls under /v1/webhooks, aimed by the webhook's URL where there is one.
+    webhook_500: Rules[ServerFault] = ()
+    """A server error, and nothing is done."""
+    webhook_answer_lost: Rules[OnCall] = ()
+    """It is done, then the connection is cut without an answer."""
 
     # GET /health.
     unhealthy: Rules[Unhealthy] = ()

@@ -1,15 +1,12 @@
-"""The guarded fetch: real HTTP requests, to loopback only unless told otherwise, with every failure given its code."""
+"""The fetch: real HTTP requests, to loopback only unless told otherwise, with every failure given its code."""
 
 import asyncio
-import socket
 from dataclasses import dataclass
-from ipaddress import ip_address
-from urllib.parse import urlsplit
 
 import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
-from aiohttp.resolver import ThreadedResolver
 from yarl import URL
+
+from scraper_pipeline.sandbox.loopback import GuardedResolver, HostRefused, check_host
 
 OUTCOME_HEADER = "X-Sandbox-Outcome"
 """A page that answers with `cancelled` here has its job end so."""
@@ -37,10 +34,6 @@ class FetchFailed(Exception):
         self.message = message
         self.retryable = retryable
         self.http_status = http_status
-
-
-class HostRefused(Exception):
-    """The host is not on loopback. Not an OSError, which aiohttp would turn into a failure to connect."""
 
 
 class Fetcher:
@@ -85,24 +78,12 @@ class Fetcher:
         sent = {name: value for name, value in headers.items() if name.lower() not in _NOT_FORWARDED}
         session = self._open_session()
         for _ in range(_MOST_REDIRECTS + 1):
-            self._check(url)
+            check_host(url, allow_any_host=self._allow_any_host)
             async with session.get(url, headers=sent, allow_redirects=False) as response:
                 if response.status not in (301, 302, 303, 307, 308) or "Location" not in response.headers:
                     return await self._read(response)
                 url = str(response.url.join(URL(response.headers["Location"])))
         raise FetchFailed("NETWORK_ERROR", "The site redirects without end", retryable=True)
-
-    def _check(self, url: str) -> None:
-        """Refuse what is no web address, and addresses given as numbers, which no resolver gets to see."""
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("not a web address")
-        try:
-            address = ip_address(parts.hostname)
-        except ValueError:
-            return
-        if not (self._allow_any_host or address.is_loopback):
-            raise _refusal(parts.hostname)
 
     async def _read(self, response: aiohttp.ClientResponse) -> FetchedPage:
         status = response.status
@@ -134,7 +115,7 @@ class Fetcher:
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             connector = aiohttp.TCPConnector(
-                limit=self._connections, resolver=_GuardedResolver(self._allow_any_host)
+                limit=self._connections, resolver=GuardedResolver(self._allow_any_host)
             )
             self._session = aiohttp.ClientSession(
                 connector=connector,
@@ -143,36 +124,6 @@ class Fetcher:
                 headers={"User-Agent": "scraper-sandbox/1.0"},
             )
         return self._session
-
-
-class _GuardedResolver(AbstractResolver):
-    """Lets a name through only if every address behind it is on loopback."""
-
-    def __init__(self, allow_any_host: bool) -> None:
-        self._allow_any_host = allow_any_host
-        self._inner = ThreadedResolver()
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        if self._allow_any_host:
-            return await self._inner.resolve(host, port, family)
-        try:
-            found = await self._inner.resolve(host, port, family)
-        except OSError:
-            raise _refusal(host) from None  # the same answer as on a machine that can resolve it
-        if not all(ip_address(one["host"]).is_loopback for one in found):
-            raise _refusal(host)
-        return found
-
-    async def close(self) -> None:
-        await self._inner.close()
-
-
-def _refusal(host: str) -> HostRefused:
-    return HostRefused(
-        f"The sandbox fetches from this machine only, and {host} is elsewhere: see --allow-any-host"
-    )
 
 
 def _decode(body: bytes, charset: str | None) -> str:

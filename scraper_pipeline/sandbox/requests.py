@@ -2,10 +2,12 @@
 
 from datetime import UTC, datetime
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 Format = Literal["markdown", "html"]
+EventType = Literal["extract_completed", "batch_completed", "crawl_completed"]
 Status = Literal["queued", "processing", "completed", "failed", "cancelled"]
 
 
@@ -14,6 +16,16 @@ def _in_utc(moment: datetime) -> datetime:
 
 
 Moment = Annotated[datetime, AfterValidator(_in_utc)]
+
+
+def _web_address(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("must be an http or https URL")
+    return url
+
+
+WebAddress = Annotated[str, Field(min_length=1), AfterValidator(_web_address)]
 
 
 class Proxy(BaseModel):
@@ -58,3 +70,31 @@ class ListingQuery(BaseModel):
 class StatisticsQuery(BaseModel):
     start_date: Moment | None = None
     end_date: Moment | None = None
+
+
+class WebhookRequest(BaseModel):
+    """The body of POST /v1/webhooks."""
+
+    url: WebAddress
+    event_type: EventType
+    description: str | None = None
+
+
+class WebhookChanges(BaseModel):
+    """The body of PATCH /v1/webhooks/{id}; null leaves a thing as it is, but for the description."""
+
+    url: WebAddress | None = None
+    event_type: EventType | None = None
+    is_active: bool | None = None
+    description: str | None = None
+
+
+class PageQuery(BaseModel):
+    page: int = Field(default=1, ge=1)
+    page_size: int = Field(default=20, ge=1, le=100)
+
+
+class DeliveriesQuery(PageQuery):
+    """The query of GET /v1/webhooks/{id}/deliveries. A status that there is not matches nothing."""
+
+    status: str | None = None

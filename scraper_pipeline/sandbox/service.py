@@ -15,9 +15,9 @@ from starlette.routing import Route
 from scraper_pipeline.sandbox import answers
 from scraper_pipeline.sandbox.connections import CutConnection
 from scraper_pipeline.sandbox.context import Sandbox
-from scraper_pipeline.sandbox.faults import OddTimes, Unreadable
 from scraper_pipeline.sandbox.jobs import Job
 from scraper_pipeline.sandbox.requests import ExtractRequest, ListingQuery, StatisticsQuery
+from scraper_pipeline.sandbox.rules import OddTimes, Unreadable
 
 VERSION = "sandbox"
 
@@ -59,6 +59,7 @@ class Service:
         job = sandbox.extraction.accept(wanted)
         if wanted.processing_mode == "sync":
             return await self._answer_with_the_page(job)
+        await sandbox.deliveries.announce_early(job)
         return await self._answer_accepted(job, str(request.base_url))
 
     def _refuse_extraction(self, wanted: ExtractRequest) -> Response | None:

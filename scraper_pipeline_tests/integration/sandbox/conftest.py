@@ -8,6 +8,16 @@ import httpx
 import pytest
 
 from scraper_pipeline.sandbox import SandboxConfig, SandboxServer
+from scraper_pipeline_tests.integration.sandbox.receiver import Receiver
+
+OPTIONS: dict[str, Any] = {
+    "seed": 1,
+    "min_delay": 0,
+    "max_delay": 0,
+    "fetch_timeout": 0.5,
+    "webhook_retry_schedule": (0.05, 0.1),
+    "webhook_timeout": 1.0,
+}
 
 
 class Caller:
@@ -56,10 +66,37 @@ class Caller:
     def listed(self, **query: Any) -> list[str]:
         return [job["job_id"] for job in self.listing(**query).json()["jobs"]]
 
+    def webhook(self, url: str, event_type: str = "extract_completed") -> dict[str, Any]:
+        """A new webhook, with its secret."""
+        answer = self.http.post("/v1/webhooks", json={"url": url, "event_type": event_type})
+        assert answer.status_code == 201, answer.text
+        return dict(answer.json())
+
+    def attempts(self, webhook_id: str, **query: Any) -> list[dict[str, Any]]:
+        """The delivery log, the latest first."""
+        answer = self.http.get(f"/v1/webhooks/{webhook_id}/deliveries", params=query)
+        assert answer.status_code == 200, answer.text
+        return list(answer.json()["items"])
+
+    def settled(self, webhook_id: str, count: int) -> list[dict[str, Any]]:
+        """The delivery log in the order of the attempts, once none of so many is pending."""
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            attempts = self.attempts(webhook_id, page_size=100)
+            if len(attempts) >= count and all(one["status"] != "pending" for one in attempts):
+                return attempts[::-1]
+            time.sleep(0.01)
+        raise AssertionError(f"The log still says {attempts}")
+
+    def deliveries(self, job_id: str) -> dict[str, Any]:
+        """What the truth says of a job's deliveries."""
+        (true,) = [job for job in self.sandbox.truth()["jobs"] if job["job_id"] == job_id]
+        return dict(true["deliveries"])
+
 
 @pytest.fixture
 def sandbox() -> Iterator[SandboxServer]:
-    with SandboxServer(SandboxConfig(seed=1, min_delay=0, max_delay=0, fetch_timeout=0.5)) as server:
+    with SandboxServer(SandboxConfig.model_validate(OPTIONS)) as server:
         yield server
 
 
@@ -68,3 +105,9 @@ def caller(sandbox: SandboxServer) -> Iterator[Caller]:
     caller = Caller(sandbox)
     with caller.http:
         yield caller
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as receiver:
+        yield receiver

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import httpx
 
+from scraper_pipeline_tests.integration.sandbox.receiver import Receiver
+
 COMMAND = [sys.executable, "-m", "scraper_pipeline.sandbox"]
 
 
@@ -33,6 +35,37 @@ def test_the_command_announces_itself_serves_and_ends_on_request(tmp_path: Path)
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=20) == 0
     assert list(tmp_path.iterdir()) == [ready]
+
+
+def test_the_command_sets_how_webhooks_are_delivered(tmp_path: Path):
+    ready = tmp_path / "ready"
+    options = ["--port", "0", "--ready-file", str(ready), "--max-delay", "0", "--min-delay", "0"]
+    options += ["--webhook-retries", "", "--webhook-timeout", "2", "--webhook-workers", "3"]
+    options += ["--webhook-signature", "sha256", "--webhook-signature-header", "X-Signed"]
+    options += ["--webhook-payload", "guide"]
+    with Receiver() as receiver, subprocess.Popen([*COMMAND, *options], stdout=subprocess.DEVNULL) as process:
+        receiver.statuses = [500]
+        with httpx.Client(base_url=wait_for(ready), headers={"X-Api-Key": "k"}) as http:
+            registration = {"url": receiver.url, "event_type": "extract_completed"}
+            assert http.post("/v1/webhooks", json=registration).status_code == 201
+            body = {"url": f"{http.base_url}site/empty", "processing_mode": "async"}
+            job_id = http.post("/v1/extract", json=body).json()["job_id"]
+            (received,) = receiver.wait(1)
+            assert received.headers["X-Signed"].startswith("sha256=")
+            assert received.json["job_id"] == job_id
+            receiver.stays_at(1)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=20) == 0
+
+
+def test_webhooks_can_be_left_out_by_the_command(tmp_path: Path):
+    ready = tmp_path / "ready"
+    options = ["--port", "0", "--ready-file", str(ready), "--no-webhooks"]
+    with subprocess.Popen([*COMMAND, *options], stdout=subprocess.DEVNULL) as process:
+        url = wait_for(ready)
+        assert httpx.get(f"{url}/v1/webhooks", headers={"X-Api-Key": "k"}).status_code == 404
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=20) == 0
 
 
 def test_a_killed_sandbox_forgets_everything_and_its_port_is_free_at_once(tmp_path: Path):

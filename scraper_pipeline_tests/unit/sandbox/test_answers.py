@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from scraper_pipeline.sandbox.answers import odd_timestamp, strange_json, timestamp
-from scraper_pipeline.sandbox.faults import OddForm
+from scraper_pipeline.sandbox.rules import OddForm
 
 MOMENT = datetime(2026, 5, 27, 8, 16, 9, 926869, tzinfo=UTC)
 

@@ -14,6 +14,8 @@ from scraper_pipeline.sandbox.command import sandbox_command
         (["--faults", "{answer_lost"], "Invalid value for --faults: not JSON"),
         (["--faults", '{"answer_lots": 1}'], "answer_lots: Extra inputs are not permitted"),
         (["--min-delay", "3", "--max-delay", "1"], "min_delay must not exceed max_delay"),
+        (["--webhook-retries", "1,soon"], "webhook_retry_schedule.1: Input should be a valid number"),
+        (["--webhook-signature", "md5"], "Invalid value for '--webhook-signature'"),
     ],
 )
 def test_a_wrong_option_is_named_in_one_line(options: list[str], said: str):
