@@ -1,4 +1,4 @@
-"""The pump: it looks at what is due, and asks for the runs that the ledger has work for."""
+"""The pump, which looks at what is due and asks for runs, and the reader of the delivery log."""
 
 import asyncio
 import hashlib
@@ -8,17 +8,21 @@ from datetime import datetime
 
 import dagster as dg
 
+from scraper_pipeline.assets.operations import delivery_figures, silence_check
 from scraper_pipeline.jobs import settle_jobs, submit_jobs
 from scraper_pipeline.ledger import Ledger, PendingPartition
 from scraper_pipeline.lifecycle import (
     SETTLE_LEASE,
     SUBMIT_LEASE,
+    DeliveryLogReport,
     poll_jobs,
+    read_delivery_log,
     resolve_lost_answers,
 )
 from scraper_pipeline.resources import LedgerResource, ScraperResource, explained_failures
 
-TICK_SECONDS = 20.0  # for the listing calls of a tick; Dagster's own limit is 60
+TICK_SECONDS = 20.0  # in which a tick begins listing calls; Dagster's own limit is 60
+LOOK_SECONDS = 40.0  # after which a tick fails that still waits for an answer
 BUCKET_SECONDS = 120  # the same work can be asked for again after that, should its run have failed
 REQUEST_LEASE_SECONDS = 90.0  # how long a run that was asked for may take to start
 WATCHED_DAYS = 400
@@ -53,9 +57,15 @@ def job_status_sensor(
 
 async def _look(ledger: Ledger, scraper: ScraperResource) -> None:
     policy = scraper.policy()
-    async with scraper.open_client() as client:
-        await resolve_lost_answers(ledger, client, policy, seconds=TICK_SECONDS)
-        await poll_jobs(ledger, client, policy, seconds=TICK_SECONDS)
+    try:
+        async with asyncio.timeout(LOOK_SECONDS), scraper.open_client() as client:
+            await resolve_lost_answers(ledger, client, policy, seconds=TICK_SECONDS)
+            await poll_jobs(ledger, client, policy, seconds=TICK_SECONDS)
+    except TimeoutError:
+        raise dg.Failure(
+            f"The service did not answer within {LOOK_SECONDS:g} s; check GEONODE_SCRAPER_HOST if it stays so. Nothing "
+            "is lost: the ledger holds what is to be done, and the next tick takes it up."
+        ) from None
 
 
 def _read_cursor(cursor: str | None) -> dict[str, dict[str, int]]:
@@ -130,3 +140,45 @@ def _materialised_revision(instance: dg.DagsterInstance, asset: str, day: str) -
     materialization = records[0].asset_materialization if records else None
     shown = materialization.metadata.get("ledger_revision") if materialization else None
     return int(str(shown.value)) if shown is not None else 0
+
+
+@dg.sensor(
+    minimum_interval_seconds=30,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description=(
+        "Reads the delivery log of every webhook of ours, makes news of what was refused or abandoned, and reports the "
+        "asset delivery_log with its check. Idle while no webhook is registered."
+    ),
+)
+def delivery_log_sensor(
+    context: dg.SensorEvaluationContext, ledger: LedgerResource, scraper: ScraperResource
+) -> dg.SensorResult | dg.SkipReason:
+    with explained_failures(), ledger.open() as book:
+        webhooks = book.webhooks.registered()
+        if not webhooks:
+            return dg.SkipReason("No webhook is registered: news comes by polling.")
+        report = asyncio.run(_read_log(book, scraper))
+        metadata = {
+            "webhooks": len(webhooks),
+            "new_attempts": report.new_attempts,
+            "replayed": report.replayed,
+            **delivery_figures(book),
+        }
+        check = silence_check(book)
+    return dg.SensorResult(
+        asset_events=[
+            dg.AssetMaterialization("delivery_log", metadata=metadata),
+            dg.AssetCheckEvaluation(
+                asset_key=dg.AssetKey("delivery_log"),
+                check_name="webhooks_deliver",
+                passed=check.passed,
+                severity=check.severity,
+                metadata=check.metadata,
+            ),
+        ]
+    )
+
+
+async def _read_log(ledger: Ledger, scraper: ScraperResource) -> DeliveryLogReport:
+    async with scraper.open_client() as client, asyncio.timeout(2 * TICK_SECONDS):
+        return await read_delivery_log(ledger, client)

@@ -22,6 +22,7 @@ from pydantic_settings import (
 )
 
 _LONGEST_VALUE_SHOWN = 80
+_SCHEMES = frozenset({"hex", "sha256=", "base64", "standard"})
 # The client does not begin a POST with less time left (RetryPolicy.least_request_seconds): with a lease no longer
 # than that, nothing would ever be sent.
 _LEAST_REQUEST_SECONDS = 5
@@ -108,6 +109,23 @@ def _variable(field: str) -> str:
     return f"SCRAPER_{field.upper()}"
 
 
+def _as_words(value: object) -> object:
+    return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
+
+
+def _as_schemes(value: tuple[str, ...]) -> tuple[str, ...]:
+    if not value or set(value) - _SCHEMES:
+        raise ValueError(f"takes any of {', '.join(sorted(_SCHEMES))}, separated by commas")
+    return value
+
+
+def _as_header(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9-]+", value):
+        raise ValueError("takes the name of an HTTP header such as X-Webhook-Signature")
+    return value
+
+
+Words = Annotated[tuple[str, ...], BeforeValidator(_as_words)]
 Text = Annotated[str, BeforeValidator(_trimmed)]
 Secret = Annotated[SecretStr, BeforeValidator(_trimmed)]
 Seconds = Annotated[float, Field(ge=0, le=366 * 24 * 3600, allow_inf_nan=False)]
@@ -177,6 +195,34 @@ class Settings(BaseSettings):
     )
     start_date: Annotated[date, BeforeValidator(_trimmed)] = Field(
         date(2026, 1, 1), description="the first day"
+    )
+    mark_urls: bool = Field(
+        False, description="add a fragment to each URL sent, by which a lost answer's job is told for certain"
+    )
+    webhook_secret: Secret | None = Field(
+        None, alias="GEONODE_WEBHOOK_SECRET", description="a webhook secret, if not in the file"
+    )
+    webhook_secrets_file: Annotated[Path, BeforeValidator(_trimmed)] = Field(
+        default_factory=lambda: project_folder() / "var" / "webhook-secrets.json",
+        alias="GEONODE_WEBHOOK_SECRETS_FILE",
+        description="where the webhooks' secrets are kept",
+    )
+    signature_header: Annotated[Text, AfterValidator(_as_header)] = Field(
+        "X-Webhook-Signature",
+        alias="GEONODE_SIGNATURE_HEADER",
+        description="the header that deliveries are signed in",
+    )
+    signature_schemes: Annotated[Words, AfterValidator(_as_schemes)] = Field(
+        ("hex", "sha256=", "base64"), description="how deliveries may be signed: any of hex, sha256=, base64, standard"
+    )
+    webhook_job_id_paths: Words = Field(
+        ("data.job_id", "job_id"), description="where a delivery names its job, tried in turn"
+    )
+    webhook_event_paths: Words = Field(
+        ("event", "event_type"), description="where a delivery names its event"
+    )
+    webhook_delivery_id_paths: Words = Field(
+        ("delivery_id", "id"), description="where a delivery names itself"
     )
     sandbox_url: Annotated[Text, AfterValidator(_as_url)] | None = Field(
         None, description="the sandbox whose record of the truth `audit` compares with"

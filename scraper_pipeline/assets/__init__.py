@@ -1,5 +1,8 @@
 """The assets: targets become jobs, jobs become stored results or dead letters, day by day."""
 
+import dagster as dg
+
+from scraper_pipeline.assets.operations import delivery_log, webhooks_deliver
 from scraper_pipeline.assets.results import (
     complete,
     settlement,
@@ -10,7 +13,7 @@ from scraper_pipeline.assets.results import (
 from scraper_pipeline.assets.submissions import submitted_jobs
 from scraper_pipeline.assets.targets import targets
 
-ASSETS = [targets, submitted_jobs, settlement]
-CHECKS = [complete, stored_once, share_of_empty_pages, share_of_parked_targets]
+ASSETS: list[dg.AssetsDefinition | dg.AssetSpec] = [targets, submitted_jobs, settlement, delivery_log]
+CHECKS = [complete, stored_once, share_of_empty_pages, share_of_parked_targets, webhooks_deliver]
 
 __all__ = ["ASSETS", "CHECKS"]

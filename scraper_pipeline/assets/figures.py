@@ -59,6 +59,16 @@ def submission_figures(ledger: Ledger, day: str) -> Metadata:
     }
 
 
+def news_figures(ledger: Ledger, day: str) -> Metadata:
+    """Which channel brought the news of the day's jobs first, and how many seconds after their completion."""
+    shown: dict[str, Any] = {}
+    for channel, figures in ledger.channels.of(day).items():
+        shown[f"first_by_{channel}"] = figures.first
+        shown[f"{channel}_latency_p50_seconds"] = round(figures.latency_p50, 3)
+        shown[f"{channel}_latency_p95_seconds"] = round(figures.latency_p95, 3)
+    return shown
+
+
 def result_figures(ledger: Ledger, day: str) -> Metadata:
     """The day's progress, and what its stored pages are like; latency runs from acceptance to storage, in seconds."""
     figures = ledger.progress.figures(day)
@@ -69,6 +79,7 @@ def result_figures(ledger: Ledger, day: str) -> Metadata:
         "pages_paid": figures.tokens_charged,
         "latency_p50_seconds": round(figures.latency_p50, 3),
         "latency_p95_seconds": round(figures.latency_p95, 3),
+        **news_figures(ledger, day),
         "preview": preview(ledger.progress.results_preview(day)),
     }
 

@@ -2,7 +2,9 @@
 
 from scraper_pipeline.ledger.audit import ServiceJob, Violation
 from scraper_pipeline.ledger.base import Clock, chunked, utc_now
+from scraper_pipeline.ledger.channels import ChannelFigures
 from scraper_pipeline.ledger.errors import LedgerConflict, LedgerError, LedgerTooNew, LedgerUnavailable
+from scraper_pipeline.ledger.inbox import Delivery, InboxStore, QuarantinedBody
 from scraper_pipeline.ledger.outcomes import ResubmissionPolicy
 from scraper_pipeline.ledger.progress import LETTER_COLUMNS, RESULT_COLUMNS, ResultFigures
 from scraper_pipeline.ledger.records import (
@@ -30,23 +32,31 @@ from scraper_pipeline.ledger.records import (
     StoredPage,
     Target,
     hash_url,
+    mark_url,
+    unmark_url,
 )
 from scraper_pipeline.ledger.resubmissions import SettledTarget, Which
 from scraper_pipeline.ledger.store import Ledger
+from scraper_pipeline.ledger.webhooks import DeliveryAttempt, DeliveryFigures, RegisteredWebhook, ReplayReport
 
 __all__ = [
     "LETTER_COLUMNS",
     "RESULT_COLUMNS",
     "AcceptedSubmission",
     "Channel",
+    "ChannelFigures",
     "ClaimedJob",
     "ClaimedSubmission",
     "Clock",
     "CommitReport",
+    "Delivery",
+    "DeliveryAttempt",
+    "DeliveryFigures",
     "DueJob",
     "Ended",
     "Failure",
     "GivenUp",
+    "InboxStore",
     "ItemOutcome",
     "JobOutcome",
     "Ledger",
@@ -61,7 +71,10 @@ __all__ = [
     "PendingPartition",
     "PlanReport",
     "Progress",
+    "QuarantinedBody",
     "RefusedSubmission",
+    "RegisteredWebhook",
+    "ReplayReport",
     "ResubmissionPolicy",
     "ResultFigures",
     "Scope",
@@ -74,5 +87,7 @@ __all__ = [
     "Which",
     "chunked",
     "hash_url",
+    "mark_url",
+    "unmark_url",
     "utc_now",
 ]

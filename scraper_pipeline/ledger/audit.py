@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, and_, case, exists, func, or_, select
 
 from scraper_pipeline.ledger.base import StorePart, in_state
-from scraper_pipeline.ledger.records import State
+from scraper_pipeline.ledger.records import State, unmark_url
 from scraper_pipeline.ledger.schema import LITERAL, dead_letters, jobs, processed_events, results, submissions
 
 _row, _event, _job, _result, _letter = submissions.c, processed_events.c, jobs.c, results.c, dead_letters.c
@@ -185,9 +185,10 @@ class AuditStore(StorePart):
         violations = list(self._unpaid(stored, jobs_there))
         paid = Counter[str]()
         for job in jobs_there.values():
-            if not job.charged or job.url not in targets:
+            url = unmark_url(job.url)
+            if not job.charged or url not in targets:
                 continue  # nothing was paid, or another program's job
-            paid[job.url] += job.charged
+            paid[url] += job.charged
             bound = rows.get(job.job_id)
             if job.job_id not in stored:
                 state = f"its submission is {bound.state}" if bound else "no submission is bound to it"

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Engine, Table, and_
 from sqlalchemy.dialects import postgresql, sqlite
@@ -82,5 +82,6 @@ def in_state(*states: State) -> ColumnElement[bool]:
     )
 
 
-def values_of(rows: Sequence[Any], name: str) -> list[Any]:
-    return [getattr(row, name) for row in rows]
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """The value below which this share of an ordered sequence lies; 0 if it is empty."""
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, and_, exists, func, insert, literal, or_, select, update
+from sqlalchemy import Connection, and_, bindparam, exists, func, insert, literal, or_, select, update
 
 from scraper_pipeline.ledger.base import StorePart, chunked, in_state
 from scraper_pipeline.ledger.errors import LedgerConflict
@@ -326,7 +326,7 @@ class OutcomeStore(StorePart):
 
     def _close(self, connection: Connection, outcomes: Sequence[JobOutcome], now: datetime) -> int:
         """Stamp what is done, park what was given up, and postpone the rest; returns how many were stamped."""
-        ended = {o.job.job_id: o.verdict.status for o in outcomes if isinstance(o.verdict, Ended)}
+        ended = {o.job.job_id: o.verdict for o in outcomes if isinstance(o.verdict, Ended)}
         given_up = [o.job.job_id for o in outcomes if isinstance(o.verdict, GivenUp)]
         stamped = 0
         if ended:
@@ -339,13 +339,20 @@ class OutcomeStore(StorePart):
                 .where(_event.job_id.in_(ended), _event.processed_at.is_(None), ~not_left)
                 .values(processed_at=now, claimed_by=None)
             ).rowcount
-            for status in sorted(set(ended.values())):
-                which = [job_id for job_id, ended_as in ended.items() if ended_as == status]
-                connection.execute(
-                    update(jobs)
-                    .where(_job.job_id.in_(which))
-                    .values(status=status, next_look_at=None, missing_since=None)
-                )
+            connection.execute(
+                update(jobs)
+                .where(_job.job_id == bindparam("job"))
+                .values(
+                    status=bindparam("ended_as"),
+                    completed_at=bindparam("completed"),
+                    next_look_at=None,
+                    missing_since=None,
+                ),
+                [
+                    {"job": job_id, "ended_as": verdict.status, "completed": verdict.completed_at}
+                    for job_id, verdict in sorted(ended.items())
+                ],
+            )
         if given_up:
             connection.execute(
                 update(processed_events)

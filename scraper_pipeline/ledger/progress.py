@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, RowMapping, Table, exists, func, or_, select, true
 
-from scraper_pipeline.ledger.base import StorePart, in_state
+from scraper_pipeline.ledger.base import StorePart, in_state, quantile
 from scraper_pipeline.ledger.records import PartitionRevision, PendingPartition, Progress, State
 from scraper_pipeline.ledger.schema import (
     LITERAL,
@@ -170,7 +170,7 @@ class ProgressStore(StorePart):
                 if row.accepted_at is not None:
                     latencies.append((row.stored_at - row.accepted_at) / timedelta(seconds=1))
         latencies.sort()
-        return ResultFigures(pages, empty, tokens, _quantile(latencies, 0.5), _quantile(latencies, 0.95))
+        return ResultFigures(pages, empty, tokens, quantile(latencies, 0.5), quantile(latencies, 0.95))
 
     def submissions_preview(self, partition_key: str, limit: int = 10) -> list[dict[str, Any]]:
         """The newest rows of a partition without any content: url, state, attempt, job."""
@@ -268,7 +268,3 @@ class ProgressStore(StorePart):
 
 
 _NEWEST = (State.PLANNED, State.SENDING, State.ACCEPTED, State.STORED, State.DEAD)
-
-
-def _quantile(ordered: Sequence[float], share: float) -> float:
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0

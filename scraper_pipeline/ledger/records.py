@@ -66,6 +66,19 @@ def hash_url(url: str) -> str:
     return hashlib.sha256(url.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
+_MARKER = "#scraper-pipeline="
+
+
+def mark_url(url: str, request_id: str) -> str:
+    """The URL with a fragment that names its request; one that has a fragment already stays as it is."""
+    return url if "#" in url else f"{url}{_MARKER}{request_id}"
+
+
+def unmark_url(url: str) -> str:
+    """The URL as it was before it was marked."""
+    return url.partition(_MARKER)[0]
+
+
 @dataclass(frozen=True)
 class ClaimedSubmission:
     """A row in ``sending`` that this caller, and no other, may POST until ``lease_until`` (UTC)."""
@@ -181,6 +194,7 @@ class Ended:
 
     items: tuple[ItemOutcome, ...]
     status: str
+    completed_at: datetime | None = None
 
 
 @dataclass(frozen=True)

@@ -130,6 +130,7 @@ jobs = Table(
     Column("next_look_at", UtcDateTime),
     Column("looks", Integer, nullable=False, server_default="0"),
     Column("missing_since", UtcDateTime),
+    Column("completed_at", UtcDateTime),
 )
 _partial("ix_jobs_due", jobs.c.account, jobs.c.next_look_at, where=jobs.c.next_look_at.is_not(None))
 Index("ix_jobs_accepted", jobs.c.account, jobs.c.accepted_at)
@@ -151,6 +152,8 @@ processed_events = Table(
     Column("tries", Integer, nullable=False, server_default="0"),
     Column("given_up_at", UtcDateTime),
     Column("processed_at", UtcDateTime),
+    Column("replays", Integer, nullable=False, server_default="0"),
+    Column("replayed_at", UtcDateTime),
 )
 _pending = processed_events.c.processed_at.is_(None) & processed_events.c.given_up_at.is_(None)
 _partial("ix_events_pending", processed_events.c.account, processed_events.c.available_at, where=_pending)
@@ -226,6 +229,25 @@ webhooks = Table(
     Column("created_at", UtcDateTime, nullable=False),
     Column("rotated_at", UtcDateTime),
 )
+
+deliveries = Table(
+    "deliveries",
+    metadata,
+    Column("webhook_id", Text, nullable=False),
+    Column("delivery_id", Text, nullable=False),
+    *_scope(),
+    Column("event_type", Text),
+    Column("job_id", Text),
+    Column("attempt_number", Integer, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("http_status", Integer),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("delivered_at", UtcDateTime),
+    Column("seen_at", UtcDateTime, nullable=False),
+    PrimaryKeyConstraint("webhook_id", "delivery_id", name="pk_deliveries"),
+)
+Index("ix_deliveries_created", deliveries.c.account, deliveries.c.feed, deliveries.c.created_at)
+Index("ix_deliveries_job", deliveries.c.job_id)
 
 run_leases = Table(
     "run_leases",

@@ -6,7 +6,9 @@ from sqlalchemy import Engine
 
 from scraper_pipeline.ledger.audit import AuditStore
 from scraper_pipeline.ledger.base import Clock, utc_now
+from scraper_pipeline.ledger.channels import ChannelStore
 from scraper_pipeline.ledger.database import migrate, open_engine
+from scraper_pipeline.ledger.inbox import InboxStore
 from scraper_pipeline.ledger.leases import LeaseStore
 from scraper_pipeline.ledger.news import NewsStore
 from scraper_pipeline.ledger.outcomes import OutcomeStore, ResubmissionPolicy
@@ -14,6 +16,7 @@ from scraper_pipeline.ledger.progress import ProgressStore
 from scraper_pipeline.ledger.records import Scope
 from scraper_pipeline.ledger.resubmissions import ResubmissionStore
 from scraper_pipeline.ledger.submissions import SubmissionStore
+from scraper_pipeline.ledger.webhooks import WebhookStore
 
 
 class Ledger:
@@ -70,6 +73,10 @@ class Ledger:
         return NewsStore(self.engine, self.scope, self.clock)
 
     @cached_property
+    def inbox(self) -> InboxStore:
+        return InboxStore(self.engine, self.scope, self.clock)
+
+    @cached_property
     def outcomes(self) -> OutcomeStore:
         return OutcomeStore(self.engine, self.scope, self.clock, self.resubmission)
 
@@ -84,6 +91,14 @@ class Ledger:
     @cached_property
     def leases(self) -> LeaseStore:
         return LeaseStore(self.engine, self.scope, self.clock)
+
+    @cached_property
+    def channels(self) -> ChannelStore:
+        return ChannelStore(self.engine, self.scope, self.clock)
+
+    @cached_property
+    def webhooks(self) -> WebhookStore:
+        return WebhookStore(self.engine, self.scope, self.clock)
 
     @cached_property
     def audit(self) -> AuditStore:

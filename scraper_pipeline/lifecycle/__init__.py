@@ -3,21 +3,37 @@
 from scraper_pipeline.lifecycle.policy import LifecyclePolicy
 from scraper_pipeline.lifecycle.polling import PollReport, poll_jobs
 from scraper_pipeline.lifecycle.reconciliation import ResolutionReport, resolve_lost_answers
+from scraper_pipeline.lifecycle.registration import (
+    EVENT_TYPES,
+    RegistrationReport,
+    RotationReport,
+    register_webhooks,
+    rotate_secrets,
+)
+from scraper_pipeline.lifecycle.replay import DeliveryLogReport, read_delivery_log, replay_deliveries
 from scraper_pipeline.lifecycle.resubmission import ResubmissionReport, resubmit_targets
 from scraper_pipeline.lifecycle.settlement import SETTLE_LEASE, Settlement
 from scraper_pipeline.lifecycle.submission import SUBMIT_LEASE, SubmissionReport, submit_jobs
 
 __all__ = [
+    "EVENT_TYPES",
     "SETTLE_LEASE",
     "SUBMIT_LEASE",
+    "DeliveryLogReport",
     "LifecyclePolicy",
     "PollReport",
+    "RegistrationReport",
     "ResolutionReport",
     "ResubmissionReport",
+    "RotationReport",
     "Settlement",
     "SubmissionReport",
     "poll_jobs",
+    "read_delivery_log",
+    "register_webhooks",
+    "replay_deliveries",
     "resolve_lost_answers",
     "resubmit_targets",
+    "rotate_secrets",
     "submit_jobs",
 ]

@@ -3,10 +3,10 @@
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from time import monotonic as system_monotonic
 
-from scraper_pipeline.ledger import Ledger, OverdueSubmission
+from scraper_pipeline.ledger import Ledger, OverdueSubmission, mark_url
 from scraper_pipeline.lifecycle.policy import LifecyclePolicy, is_past
 from scraper_pipeline.lifecycle.service_clock import ServiceClock
 from scraper_pipeline.scraper_api import DeadlineExceeded, JobListing, JobSummary, ScraperClient
@@ -134,9 +134,18 @@ def _candidates(
 ) -> list[JobSummary]:
     """The unbound jobs for the row's URL that were made after its claim; one of unknown age may be."""
     claimed = clock.earliest(row.sent_at)
-    return [
-        job for job in free if job.url == row.url and (job.created_at is None or job.created_at >= claimed)
-    ]
+    url = mark_url(row.url, row.request_id) if policy.mark_urls else row.url
+    return [job for job in free if job.url == url and _latest_creation(job) >= claimed]
+
+
+def _latest_creation(job: JobSummary) -> datetime:
+    """The latest moment that the service can mean: a time without a fraction may be cut to its second, or its day."""
+    told = job.created_at
+    if told is None:
+        return datetime.max.replace(tzinfo=UTC)
+    if told.microsecond:
+        return told
+    return told + (timedelta(days=1) if told.time() == time.min else timedelta(seconds=1))
 
 
 def _resolve(

@@ -56,8 +56,8 @@ class Settlement:
     def outcomes(self) -> Iterator[Sequence[JobOutcome]]:
         """Settle until everything is, or news has been quiet for a while, or the budget of time is used up.
 
-        Raises the ScraperError of the account at once, and that of the service if a whole chunk met nothing else; the
-        jobs concerned are given back before.
+        Raises the ScraperError of the account at once, and that of the service if a whole chunk met nothing else and
+        is not itself at fault; the jobs concerned are given back before.
         """
         holder = uuid.uuid4().hex
         began = last_news = self.monotonic()
@@ -72,8 +72,7 @@ class Settlement:
                         last_news = self.monotonic()
                     elif self._is_settled() or self.monotonic() - last_news >= self.policy.drain_quiet:
                         return
-                    else:
-                        runner.run(self._gather_news(client))
+                    elif not runner.run(self._gather_news(client)):
                         self.sleep(self._pause())
                     if self.monotonic() - began >= self.policy.drain:
                         return
@@ -99,9 +98,13 @@ class Settlement:
     def _is_settled(self) -> bool:
         return all(self.ledger.progress.of(partition_key).is_settled for partition_key in self.partition_keys)
 
-    async def _gather_news(self, client: ScraperClient) -> None:
+    async def _gather_news(self, client: ScraperClient) -> bool:
+        """Ask about what is due; whether there is now something to settle."""
         await resolve_lost_answers(self.ledger, client, self.policy, chance=self.chance)
-        await poll_jobs(self.ledger, client, self.policy, monotonic=self.monotonic, chance=self.chance)
+        found = await poll_jobs(
+            self.ledger, client, self.policy, monotonic=self.monotonic, chance=self.chance
+        )
+        return found.ended + found.missing + found.overdue > 0
 
     def _pause(self) -> float:
         """Until the next look is due, but no longer than a second: other channels bring news, too."""
@@ -122,13 +125,23 @@ class Settlement:
         outcomes = [answer for answer in answers if isinstance(answer, JobOutcome)]
         errors = [answer for answer in answers if isinstance(answer, ScraperError)]
         fatal = next((e for e in errors if e.scope == "account" and not isinstance(e, Throttled)), None)
-        if fatal or not outcomes:
+        if fatal or not (outcomes or await self._is_fault_of_jobs(client, claimed)):
             self.ledger.outcomes.release(claimed)
             raise fatal or errors[0]
         for job, answer in zip(claimed, answers, strict=True):
             if isinstance(answer, ScraperError):
                 outcomes.append(self._undecided(job))
         return outcomes
+
+    async def _is_fault_of_jobs(self, client: ScraperClient, claimed: Sequence[ClaimedJob]) -> bool:
+        """Whether some of these jobs are past their limit and the service answers other questions."""
+        if not any(is_past(self.ledger, job.accepted_at, self.policy.job_timeout) for job in claimed):
+            return False
+        try:
+            await client.list_jobs(page_size=1)
+        except ScraperError:
+            return False
+        return True
 
     def _undecided(self, job: ClaimedJob) -> JobOutcome:
         if is_past(self.ledger, job.accepted_at, self.policy.job_timeout):
@@ -155,7 +168,8 @@ async def look_at(
         failure = Failure(LetterCode.TOO_LARGE, str(error), retryable=False)
         return JobOutcome(job, Ended((ItemOutcome(job.item_key, failure),), "completed"))
     if found.is_terminal:
-        return JobOutcome(job, Ended((ItemOutcome(job.item_key, _item_result(found)),), found.status))
+        item = ItemOutcome(job.item_key, _item_result(found))
+        return JobOutcome(job, Ended((item,), found.status, found.completed_at))
     if is_past(ledger, job.accepted_at, policy.job_timeout):
         message = f"The job was still {found.status} after {policy.job_timeout:g} seconds."
         return JobOutcome(job, GivenUp(LetterCode.TIMED_OUT, message))

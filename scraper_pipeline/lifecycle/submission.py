@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from time import monotonic as system_monotonic
 
-from scraper_pipeline.ledger import AcceptedSubmission, ClaimedSubmission, Ledger, RefusedSubmission
+from scraper_pipeline.ledger import AcceptedSubmission, ClaimedSubmission, Ledger, RefusedSubmission, mark_url
 from scraper_pipeline.lifecycle.policy import LifecyclePolicy
 from scraper_pipeline.scraper_api import (
     ExtractOptions,
@@ -111,7 +111,7 @@ async def _send_chunk(
             if account_error:  # the rest is not hammered: it goes back as it was
                 await answers.put((submission, account_error[0]))
                 return
-            answer = await _send(client, submission, deadline)
+            answer = await _send(client, submission, deadline, policy)
             if (
                 isinstance(answer, ScraperError)
                 and answer.scope == "account"
@@ -137,10 +137,13 @@ async def _send_chunk(
         raise failures[-1]
 
 
-async def _send(client: ScraperClient, submission: ClaimedSubmission, deadline: float) -> Answer:
+async def _send(
+    client: ScraperClient, submission: ClaimedSubmission, deadline: float, policy: LifecyclePolicy
+) -> Answer:
+    url = mark_url(submission.url, submission.request_id) if policy.mark_urls else submission.url
     try:
         options = ExtractOptions.from_mapping(submission.options)
-        accepted = await client.submit_extract(submission.url, options, deadline=deadline)
+        accepted = await client.submit_extract(url, options, deadline=deadline)
     except InvalidOptions as error:
         return RefusedSubmission(submission.request_id, "INVALID_OPTIONS", str(error))
     except ScraperError as error:

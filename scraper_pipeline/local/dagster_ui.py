@@ -52,7 +52,7 @@ class DagsterUi:
         A code server that was killed does not come back by itself.
         """
         status = self._ask(
-            """{ workspaceOrError { ... on Workspace { locationEntries { name locationOrLoadError { __typename } } } } }"""
+            "{ workspaceOrError { ... on Workspace { locationEntries { name locationOrLoadError { __typename } } } } }"
         )
         lost = [
             entry["name"]

@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 
 import httpx
 
-from scraper_pipeline.local.dagster_ui import DagsterError
 from scraper_pipeline.ledger import Ledger, Progress, ServiceJob, Violation
+from scraper_pipeline.local.dagster_ui import DagsterError
 from scraper_pipeline.local.stack import LocalStack, local_stack
 from scraper_pipeline.resources import open_ledger
 from scraper_pipeline.settings import load_settings

@@ -37,6 +37,11 @@ class ChildProcess:
         return self
 
     @property
+    def pid(self) -> int:
+        """Its process id, which is its group's, too; 0 before it was started."""
+        return self._process.pid if self._process is not None else 0
+
+    @property
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 

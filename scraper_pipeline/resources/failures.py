@@ -9,6 +9,7 @@ from scraper_pipeline.ledger import LedgerError
 from scraper_pipeline.scraper_api import PaymentRequired, ScraperError, Unauthorized
 from scraper_pipeline.settings import SettingsError
 from scraper_pipeline.target_lists import TargetListError
+from scraper_pipeline.webhook_secrets import WebhookSecretsError
 
 _ADVICE: dict[type[ScraperError], str] = {
     Unauthorized: "Check GEONODE_SCRAPER_API_KEY. Nothing is lost: what was not accepted is still planned.",
@@ -25,5 +26,5 @@ def explained_failures() -> Iterator[None]:
     except ScraperError as error:
         advice = next((text for kind, text in _ADVICE.items() if isinstance(error, kind)), _NOTHING_LOST)
         raise dg.Failure(f"{error}. {advice}", metadata={"error": type(error).__name__}) from None
-    except (SettingsError, TargetListError, LedgerError) as error:
+    except (SettingsError, TargetListError, LedgerError, WebhookSecretsError) as error:
         raise dg.Failure(str(error), metadata={"error": type(error).__name__}) from None

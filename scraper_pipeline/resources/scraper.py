@@ -51,4 +51,5 @@ def lifecycle_policy(settings: Settings) -> LifecyclePolicy:
         drain=settings.drain_seconds,
         drain_quiet=settings.drain_quiet_seconds,
         daily_page_limit=settings.daily_page_limit,
+        mark_urls=settings.mark_urls,
     )

@@ -1,0 +1,67 @@
+"""What the commands share: how errors are shown, and the options that several of them take."""
+
+import json
+from collections.abc import Callable
+from datetime import date, datetime
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+from zoneinfo import ZoneInfo
+
+import click
+import httpx
+from rich.console import Console
+
+from scraper_pipeline.ledger import LedgerError
+from scraper_pipeline.local.dagster_ui import DagsterError
+from scraper_pipeline.scraper_api import InvalidOptions, ScraperError
+from scraper_pipeline.settings import Settings, SettingsError
+from scraper_pipeline.target_lists import TargetListError
+from scraper_pipeline.webhook_secrets import WebhookSecretsError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+KNOWN_ERRORS = (
+    SettingsError,
+    LedgerError,
+    TargetListError,
+    WebhookSecretsError,
+    ScraperError,
+    DagsterError,
+    InvalidOptions,
+)
+out, err = Console(), Console(stderr=True)
+
+
+def clear_errors(command: Callable[P, T]) -> Callable[P, T]:
+    """Turn the errors that a user can do something about into one message and exit code 1."""
+
+    @wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return command(*args, **kwargs)
+        except KNOWN_ERRORS as error:
+            raise click.ClickException(str(error)) from None
+        except httpx.HTTPError as error:
+            raise click.ClickException(f"The sandbox does not answer: {type(error).__name__}") from None
+
+    return run
+
+
+def day_option(command: Callable[P, T]) -> Callable[P, T]:
+    return click.option(
+        "--day",
+        type=click.DateTime(["%Y-%m-%d"]),
+        help="The partition, such as 2026-01-31; today by default.",
+    )(command)
+
+
+def json_option(command: Callable[P, T]) -> Callable[P, T]:
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")(command)
+
+
+def day_key(settings: Settings, day: date | None) -> str:
+    return (day or datetime.now(ZoneInfo(settings.timezone))).strftime("%Y-%m-%d")
+
+
+def print_json(value: Any) -> None:
+    click.echo(json.dumps(value, ensure_ascii=False, indent=2, default=str))

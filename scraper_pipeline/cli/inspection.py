@@ -1,0 +1,140 @@
+"""The commands that look: how far the days are, what a run would do, and whether all is as it must be."""
+
+import sys
+from dataclasses import asdict
+from datetime import date
+from itertools import islice
+from typing import Any
+
+import click
+from rich.table import Table
+
+from scraper_pipeline.cli.common import clear_errors, day_key, day_option, json_option, out, print_json
+from scraper_pipeline.ledger import Ledger, Target, Violation
+from scraper_pipeline.local import demo as demonstration
+from scraper_pipeline.resources import open_ledger
+from scraper_pipeline.settings import load_settings
+from scraper_pipeline.target_lists import Rejected, read_target_list
+
+
+@click.command()
+@click.option(
+    "--days", default=14, show_default=True, type=click.IntRange(1, 1000), help="How many days, newest first."
+)
+@json_option
+@clear_errors
+def status(days: int, as_json: bool) -> None:
+    """Show how far each day is."""
+    settings = load_settings()
+    with open_ledger(settings) as ledger:
+        rows: list[dict[str, Any]] = [
+            {
+                "day": changed.partition_key,
+                **_progress_of(ledger, changed.partition_key),
+                "resubmitted": ledger.progress.resubmissions(changed.partition_key),
+                "reasons": ledger.progress.letters_by_code(changed.partition_key),
+            }
+            for changed in ledger.progress.revisions(days)
+        ]
+        oldest = ledger.progress.oldest_open_seconds()
+    if as_json:
+        print_json(
+            {"ledger": settings.ledger_location, "oldest_open_seconds": round(oldest, 1), "days": rows}
+        )
+        return
+    table = Table(title=f"Ledger {settings.ledger_location}", title_justify="left")
+    for name in ("day", "targets", "planned", "sending", "accepted", "stored", "parked", "resubmitted"):
+        table.add_column(name, justify="left" if name == "day" else "right")
+    for row in rows:
+        table.add_row(*(str(row[str(column.header)]) for column in table.columns))
+    out.print(table)
+    for row in rows:
+        if row["reasons"]:
+            click.echo(
+                f"{row['day']} parked: " + ", ".join(f"{n} {code}" for code, n in row["reasons"].items())
+            )
+    click.echo(f"Oldest open target: {oldest:.0f} s." if oldest else "Nothing is open.")
+
+
+def _progress_of(ledger: Ledger, day: str) -> dict[str, int]:
+    progress = ledger.progress.of(day)
+    return {"targets": progress.targets, **asdict(progress), "parked": progress.dead}
+
+
+@click.command()
+@day_option
+@json_option
+@clear_errors
+def plan(day: date | None, as_json: bool) -> None:
+    """Show what submitting a day would do and cost, and what is wrong with the list. Changes nothing."""
+    settings = load_settings()
+    key = day_key(settings, day)
+    problems: list[dict[str, Any]] = []
+    found = new = 0
+    with open_ledger(settings) as ledger:
+
+        def flush(targets: list[Target]) -> int:
+            return len(targets) - len(ledger.submissions.planned_targets(key, [t.target_id for t in targets]))
+
+        entries = iter(read_target_list(settings.targets))
+        while batch := list(islice(entries, 500)):
+            targets = [entry for entry in batch if isinstance(entry, Target)]
+            found, new = found + len(targets), new + flush(targets)
+            for entry in batch:
+                if not isinstance(entry, Target):
+                    reason = (
+                        entry.reason
+                        if isinstance(entry, Rejected)
+                        else f"the same as line {entry.first_line}"
+                    )
+                    problems.append({"line": entry.line, "reason": reason})
+        progress = ledger.progress.of(key)
+    to_submit = new + progress.planned
+    report = {
+        "day": key, "list": str(settings.targets), "targets": found, "new": new, "to_submit": to_submit,
+        "most_pages_paid": to_submit, "problems": problems,
+    }  # fmt: skip
+    if as_json:
+        print_json(report)
+        return
+    click.echo(f"{settings.targets} has {found} targets; {new} are new to {key}.")
+    click.echo(f"A run would submit {to_submit}, and pay for at most {to_submit} pages.")
+    for problem in problems[:50]:
+        click.echo(f"  line {problem['line']}: {problem['reason']}")
+    if len(problems) > 50:
+        click.echo(f"  ... and {len(problems) - 50} more lines; --json shows all.")
+
+
+@click.command()
+@click.option("--sandbox", "sandbox_url", help="Compare with this sandbox's books, too.")
+@json_option
+@clear_errors
+def audit(sandbox_url: str | None, as_json: bool) -> None:
+    """Check the invariants: nothing lost, nothing stored twice, nothing paid twice. Exits 1 when one is broken."""
+    settings = load_settings()
+    sandbox_url = sandbox_url or settings.sandbox_url
+    with open_ledger(settings) as ledger:
+        violations = ledger.audit.check()
+        if sandbox_url:
+            violations += ledger.audit.check_against(demonstration.fetch_truth(sandbox_url))
+    against = "the ledger and the sandbox" if sandbox_url else "the ledger"
+    if as_json:
+        print_json({"checked": against, "violations": [asdict(violation) for violation in violations]})
+    else:
+        print_violations(violations)
+        click.echo(f"Checked {against}: " + (f"{len(violations)} violations." if violations else "clean."))
+    sys.exit(1 if violations else 0)
+
+
+def print_violations(violations: list[Violation]) -> None:
+    for found in violations[:100]:
+        click.echo(f"  {found.rule}: {found.partition_key or '-'} {found.target_id or '-'}: {found.detail}")
+
+
+@click.command()
+@clear_errors
+def migrate() -> None:
+    """Bring the ledger's schema up to date. Every other command does so, too, when it first meets a ledger."""
+    settings = load_settings()
+    open_ledger(settings).close()
+    click.echo(f"The ledger at {settings.ledger_location} is up to date.")

@@ -1,0 +1,113 @@
+"""The commands that run everything on this machine: the demo, and the servers for daily use."""
+
+import sys
+from pathlib import Path
+
+import click
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from scraper_pipeline.cli.common import clear_errors, out
+from scraper_pipeline.cli.inspection import print_violations
+from scraper_pipeline.ledger import Progress as LedgerProgress
+from scraper_pipeline.local import demo as demonstration
+from scraper_pipeline.local.dagster_ui import DagsterError
+from scraper_pipeline.local.stack import LocalStack, local_stack
+from scraper_pipeline.settings import load_settings, project_folder
+
+
+@click.command()
+@click.option(
+    "--pages", default=100, show_default=True, type=click.IntRange(1, 100_000), help="How many targets."
+)
+@click.option("--keep", is_flag=True, help="Leave the UI up until Ctrl-C.")
+@click.option("--port", type=click.IntRange(1, 65535), help="The UI's port; a free one by default.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=1), help="Seconds until it gives up; by the number of pages."
+)
+@clear_errors
+def demo(pages: int, keep: bool, port: int | None, timeout: float | None) -> None:
+    """Run the whole pipeline on a day of the sandbox's pages, in a fresh folder, and check the result."""
+    folder = project_folder() / "var" / "demo"
+    columns = (
+        TextColumn("[progress.description]{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    )  # fmt: skip
+    shown = LedgerProgress()
+    with Progress(*columns, console=out, disable=not out.is_terminal) as bars:
+        bar = bars.add_task("settled", total=pages)
+
+        def advance(progress: LedgerProgress) -> None:
+            nonlocal shown
+            settled = progress.stored + progress.dead
+            bars.update(bar, total=max(1, progress.targets or pages), completed=settled)
+            if not out.is_terminal and progress != shown:
+                shown = progress
+                click.echo(
+                    f"  {progress.planned} planned, {progress.sending + progress.accepted} at the service, "
+                    f"{progress.stored} stored, {progress.dead} parked"
+                )
+
+        def hold(stack: LocalStack, summary: demonstration.DemoSummary) -> None:
+            bars.stop()
+            _print_summary(summary)
+            if keep:
+                click.echo(f"\nThe UI stays up at {stack.ui.url} until Ctrl-C.")
+                stack.dagster.wait()
+
+        summary = demonstration.run_demo(
+            folder,
+            pages,
+            port=port,
+            timeout=timeout or 300 + pages * 0.2,
+            show=click.echo,
+            advance=advance,
+            hold=hold,
+        )
+    sys.exit(0 if summary.is_good else 1)
+
+
+def _print_summary(summary: demonstration.DemoSummary) -> None:
+    table = Table(title=f"The day {summary.day}, after {summary.seconds:.0f} s", show_header=False)
+    table.add_row("targets", str(summary.progress.targets))
+    table.add_row("stored", f"{summary.progress.stored} of {summary.extracted} that the service extracted")
+    table.add_row("parked", f"{summary.progress.dead} (dead letters: pages that fail for good)")
+    table.add_row("resubmitted", f"{summary.resubmitted} (failures that were worth another try)")
+    table.add_row("requests", f"{summary.requests}, or {summary.requests_per_result:.2f} for each result")
+    out.print(table)
+    click.echo(
+        f"Data: {summary.ledger_url} (tables submissions, results, dead_letters; view current_results)"
+    )
+    click.echo(f"Logs: {summary.folder}")
+    print_violations(list(summary.violations))
+    click.echo("Audit: clean" if not summary.violations else f"Audit: {len(summary.violations)} violations")
+
+
+@click.command()
+@click.option("--port", default=3000, show_default=True, type=click.IntRange(1, 65535), help="The UI's port.")
+@clear_errors
+def dev(port: int) -> None:
+    """Serve Dagster's UI and daemon until Ctrl-C; with the sandbox unless GEONODE_SCRAPER_API_KEY is set."""
+    settings = load_settings()
+    folder = project_folder() / "var"
+    has_key = settings.api_key is not None
+    click.echo(
+        "Starting Dagster "
+        + ("with the real service ..." if has_key else "with a sandbox of the service ...")
+    )
+    environ: dict[str, str] = {}
+    if not has_key and not settings.targets.exists():
+        environ["SCRAPER_TARGETS"] = str(folder / "sandbox-targets.txt")
+    with local_stack(folder, environ, port=port, with_sandbox=not has_key) as stack:
+        if "SCRAPER_TARGETS" in environ:
+            Path(environ["SCRAPER_TARGETS"]).write_text(
+                demonstration.fetch_targets(stack.sandbox_url or "", 100)
+            )
+        used = load_settings(stack.environ)
+        click.echo(f"The UI is at {stack.ui.url}, the service at {used.host}, the targets in {used.targets},")
+        click.echo(f"the ledger at {used.ledger_location}, logs in {folder}. Ctrl-C ends it.")
+        try:
+            code = stack.dagster.wait()
+        except KeyboardInterrupt:
+            return
+    if code:
+        raise DagsterError(f"Dagster ended with code {code}:\n{stack.dagster.last_lines()}")
