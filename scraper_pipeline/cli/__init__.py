@@ -18,7 +18,9 @@ def main() -> None:
     """Bring every page of a list home from an asynchronous scraping service: effectively once."""
     for name, meant in unknown_variables().items():
         hint = f"; did you mean {meant}?" if meant else "."
-        err.print(f"[yellow]{name} is set, but nothing reads it{hint}[/yellow]", highlight=False)
+        err.print(
+            f"[yellow]{name} is set, but nothing reads it{hint}[/yellow]", highlight=False, soft_wrap=True
+        )
 
 
 for command in (demo, dev, sandbox_command, receiver, webhooks, extract, status, plan, audit, migrate):
