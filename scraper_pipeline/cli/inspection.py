@@ -33,6 +33,10 @@ def status(days: int, as_json: bool) -> None:
                 **_progress_of(ledger, changed.partition_key),
                 "resubmitted": ledger.progress.resubmissions(changed.partition_key),
                 "reasons": ledger.progress.letters_by_code(changed.partition_key),
+                "channels": {
+                    str(channel): asdict(figures)
+                    for channel, figures in ledger.channels.of(changed.partition_key).items()
+                },
             }
             for changed in ledger.progress.revisions(days)
         ]
@@ -52,6 +56,11 @@ def status(days: int, as_json: bool) -> None:
         if row["reasons"]:
             click.echo(
                 f"{row['day']} parked: " + ", ".join(f"{n} {code}" for code, n in row["reasons"].items())
+            )
+        heard = {name: figures["first"] for name, figures in row["channels"].items() if figures["first"]}
+        if heard:
+            click.echo(
+                f"{row['day']} news first by: " + ", ".join(f"{name} {n}" for name, n in heard.items())
             )
     click.echo(f"Oldest open target: {oldest:.0f} s." if oldest else "Nothing is open.")
 
