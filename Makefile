@@ -1,5 +1,5 @@
 # Needs Python 3.11 to 3.13 and make; everything else is installed into .venv.
-# PYTHON=/path/to/python picks an interpreter; PYTEST_ARGS="-k name" goes to pytest.
+# PYTHON=/path/to/python picks an interpreter; ARGS goes to the command, PYTEST_ARGS="-k name" to pytest.
 
 SHELL := /bin/sh
 VENV := .venv
@@ -7,20 +7,20 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/scraper-pipeline
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-CHECKED := scraper_pipeline scraper_pipeline_tests $(wildcard benchmarks)
+CHECKED := scraper_pipeline scraper_pipeline_tests docs $(wildcard benchmarks)
 SUITES := scraper_pipeline_tests/unit scraper_pipeline_tests/integration scraper_pipeline_tests/end_to_end
 
-.PHONY: help setup demo dev test check unit bench locks clean
+.PHONY: help setup demo dev test check unit bench screenshots settings-table locks clean
 
 help: ## Show these lines
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 8
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
 
 setup: $(VENV)/.installed ## Make .venv with what the pipeline needs
 
-demo: $(VENV)/.installed ## Run the whole pipeline against the local sandbox
-	$(RUN) demo $(ARGS)
+demo: $(VENV)/.installed ## Run the whole pipeline against the local sandbox; PAGES=2000 for a larger day
+	$(RUN) demo $(if $(PAGES),--pages $(PAGES)) $(ARGS)
 
-dev: $(VENV)/.installed-dev ## Serve Dagster's UI and daemon, reloading what changes
+dev: $(VENV)/.installed ## Serve Dagster's UI and daemon; with the sandbox unless a key is set
 	$(RUN) dev $(ARGS)
 
 test: check ## Run every check and every test
@@ -39,6 +39,12 @@ unit: $(VENV)/.installed-dev ## Run the tests that take seconds
 
 bench: $(VENV)/.installed-dev ## Measure, side by side
 	$(BIN)/python -m benchmarks $(ARGS)
+
+screenshots: $(VENV)/.installed-dev ## Take the pictures of docs/images anew; needs Chromium and its driver
+	$(BIN)/python docs/screenshots.py
+
+settings-table: $(VENV)/.installed ## Write the README's table of settings anew
+	$(BIN)/python docs/settings_table.py
 
 locks: $(VENV)/.installed-dev ## Write the locks anew; ARGS=--upgrade takes newer releases
 	$(BIN)/uv pip compile $(LOCK) $(ARGS) pyproject.toml --output-file requirements.txt

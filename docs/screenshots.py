@@ -1,0 +1,97 @@
+"""Makes the pictures in docs/images of a day that the demo has just run: `make screenshots`.
+
+Needs Chromium and its driver on the PATH (on Debian: apt-get install chromium chromium-driver).
+"""
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import quote
+
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webdriver import WebDriver
+from selenium.webdriver.support.ui import WebDriverWait
+
+from scraper_pipeline.definitions import defs
+from scraper_pipeline.local.demo import DemoSummary, run_demo
+from scraper_pipeline.local.stack import LocalStack
+
+PAGES = 100
+WIDTH, HEIGHT = 1500, 800
+IMAGES = Path(__file__).resolve().parent / "images"
+GROUPS = sorted({f"global@global:{spec.group_name}" for spec in defs.resolve_all_asset_specs()})
+# Each picture: where it is, and the texts that have to be on it before it is taken.
+PICTURES = {
+    "asset-graph": (
+        f"/asset-groups?expanded={quote(','.join(GROUPS))}",
+        ("stored_results", "100% filled", "Passed"),
+    ),
+    "stored-results": ("/assets/stored_results", ("Latest materialization", "latency_p95_seconds")),
+}
+SETTLE_SECONDS = 3.0  # for fonts and animations, of which no text tells
+PATIENCE_SECONDS = 60.0
+
+
+@contextmanager
+def chromium() -> Iterator[WebDriver]:
+    """A headless browser with an empty profile, which asks nothing of any other machine."""
+    with tempfile.TemporaryDirectory() as profile:
+        options = webdriver.ChromeOptions()
+        options.binary_location = shutil.which("chromium") or shutil.which("google-chrome") or ""
+        for argument in (
+            "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
+            "--disable-background-networking", "--disable-component-update", "--disable-sync",
+            f"--user-data-dir={profile}",
+        ):  # fmt: skip
+            options.add_argument(argument)
+        driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+        try:
+            driver.execute_cdp_cmd(
+                "Emulation.setDeviceMetricsOverride",
+                {"width": WIDTH, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": False},
+            )
+            yield driver
+        finally:
+            driver.quit()
+
+
+def take_pictures(stack: LocalStack, summary: DemoSummary) -> None:
+    """Open each page, wait until it shows what it should, and save it. Raises TimeoutException if it never does."""
+    with chromium() as browser:
+        for name, (path, texts) in PICTURES.items():
+            browser.get(stack.ui.url + path)
+            WebDriverWait(browser, PATIENCE_SECONDS).until(_shows(texts), f"{path} does not show {texts}")
+            time.sleep(SETTLE_SECONDS)
+            browser.save_screenshot(str(IMAGES / f"{name}.png"))
+            print(f"docs/images/{name}.png: {(IMAGES / f'{name}.png').stat().st_size // 1024} kB")
+
+
+def _shows(texts: Sequence[str]) -> Callable[[WebDriver], bool]:
+    return lambda browser: all(text in browser.find_element(By.TAG_NAME, "body").text for text in texts)
+
+
+def main() -> int:
+    IMAGES.mkdir(exist_ok=True)
+    # A first day that is today: the graph tells of one day, which is done.
+    os.environ["SCRAPER_START_DATE"] = datetime.now(UTC).date().isoformat()
+    with tempfile.TemporaryDirectory() as folder:
+        summary = run_demo(
+            Path(folder) / "demo",
+            PAGES,
+            timeout=300,
+            show=print,
+            advance=lambda progress: None,
+            hold=take_pictures,
+        )
+    return 0 if summary.is_good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
