@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from scraper_pipeline.scraper_api import RetryPolicy
 from scraper_pipeline.settings import (
     Settings,
     SettingsError,
@@ -26,6 +27,7 @@ def test_nothing_set_is_a_working_configuration() -> None:
     assert settings.targets == project_folder() / "targets.csv"
     assert settings.daily_page_limit is None
     assert (settings.send_lease_seconds, settings.send_grace_seconds) == (60, 120)
+    assert settings.drain_quiet_seconds == 20
     assert settings.start_date == date(2026, 1, 1)
 
 
@@ -46,6 +48,22 @@ def test_an_installed_wheel_keeps_its_files_in_the_working_directory(
 def test_the_process_environment_is_read_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCRAPER_MAX_ATTEMPTS", "7")
     assert load_settings().max_attempts == 7
+
+
+def test_a_given_mapping_is_read_instead_of_everything_else(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SCRAPER_MAX_ATTEMPTS", "7")
+    monkeypatch.setenv("max_attempts", "7")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_text("SCRAPER_MAX_ATTEMPTS=8\nSCRAPER_CONCURRENCY=8\n")
+    settings = load_settings({"SCRAPER_CONCURRENCY": "5"})
+    assert (settings.max_attempts, settings.concurrency) == (3, 5)
+
+
+@pytest.mark.parametrize("name", ["scraper_max_attempts", "max_attempts", "MAX_ATTEMPTS"])
+def test_a_variable_counts_by_its_full_name_only(name: str) -> None:
+    assert load_settings({name: "7"}).max_attempts == 3
 
 
 def test_values_are_trimmed_and_an_empty_variable_counts_as_unset() -> None:
@@ -110,6 +128,7 @@ def test_no_repr_shows_a_secret() -> None:
         ("SCRAPER_MAX_ATTEMPTS", "0", "takes 1 or more"),
         ("SCRAPER_CONCURRENCY", "501", "takes 500 or less"),
         ("SCRAPER_DAILY_PAGE_LIMIT", "-1", "takes 0 or more"),
+        ("SCRAPER_SEND_LEASE_SECONDS", "5", "takes more than 5"),
         ("SCRAPER_DRAIN_SECONDS", "0", "takes more than 0"),
         ("SCRAPER_DRAIN_SECONDS", "inf", "takes a number of seconds"),
         ("SCRAPER_DRAIN_SECONDS", "ten", "takes a number of seconds"),
@@ -200,6 +219,13 @@ def test_a_grace_that_ends_before_a_job_can_be_listed_is_refused() -> None:
     with pytest.raises(SettingsError, match="SCRAPER_SEND_GRACE_SECONDS"):
         load_settings({"SCRAPER_SEND_LEASE_SECONDS": "110"})
     assert load_settings({"SCRAPER_SEND_GRACE_SECONDS": "70.5"}).send_grace_seconds == 70.5
+
+
+def test_a_lease_too_short_for_the_client_to_begin_a_request_is_refused() -> None:
+    least = RetryPolicy().least_request_seconds
+    with pytest.raises(SettingsError, match=rf"SCRAPER_SEND_LEASE_SECONDS takes more than {least:g};"):
+        load_settings({"SCRAPER_SEND_LEASE_SECONDS": f"{least}"})
+    assert load_settings({"SCRAPER_SEND_LEASE_SECONDS": f"{least + 0.5}"}).send_lease_seconds == least + 0.5
 
 
 def test_a_limit_that_parks_submissions_before_they_can_be_looked_up_is_refused() -> None:

@@ -83,7 +83,9 @@ def claim_one(ledger: Ledger, day: str = DAY) -> ClaimedSubmission:
 
 
 def record(ledger: Ledger, claimed: ClaimedSubmission, job_id: str) -> int:
-    return ledger.submissions.record_accepted([AcceptedSubmission(claimed.request_id, job_id)], ledger.clock())
+    return ledger.submissions.record_accepted(
+        [AcceptedSubmission(claimed.request_id, job_id)], ledger.clock()
+    )
 
 
 def accept(ledger: Ledger, *urls: str, day: str = DAY, prefix: str = "job of ") -> list[str]:
@@ -95,9 +97,7 @@ def accept(ledger: Ledger, *urls: str, day: str = DAY, prefix: str = "job of ") 
 def accept_planned(ledger: Ledger, day: str = DAY, prefix: str = "job of ") -> list[str]:
     """Submit what is planned and due; a job's id tells its URL, and its attempt after the first."""
     claimed = claim(ledger, day)
-    job_ids = [
-        f"{prefix}{one.url}" + (f" #{one.attempt}" if one.attempt > 1 else "") for one in claimed
-    ]
+    job_ids = [f"{prefix}{one.url}" + (f" #{one.attempt}" if one.attempt > 1 else "") for one in claimed]
     recorded = ledger.submissions.record_accepted(
         [AcceptedSubmission(one.request_id, job_id) for one, job_id in zip(claimed, job_ids, strict=True)],
         ledger.clock(),
@@ -138,7 +138,9 @@ def finish(ledger: Ledger, results: Mapping[str, Result], day: str = DAY) -> Com
 
 def attempts(ledger: Ledger, url: str, day: str = DAY) -> list[str]:
     """The states of a URL's attempts, in their order."""
-    return [row.state for row in rows(ledger, select(submissions)) if (row.url, row.partition_key) == (url, day)]
+    return [
+        row.state for row in rows(ledger, select(submissions)) if (row.url, row.partition_key) == (url, day)
+    ]
 
 
 def state_of(ledger: Ledger, url: str, day: str = DAY) -> str:

@@ -20,6 +20,7 @@ from scraper_pipeline_tests.integration.ledger.driving import (
     RETRYABLE,
     HandClock,
     Interrupted,
+    Result,
     accept,
     bring_news,
     claim,
@@ -88,7 +89,8 @@ def settling(ledger: Ledger, clock: HandClock) -> Transition:
     job_ids = accept(ledger, *URLS)
     finish(ledger, {job_ids[0]: LOST, job_ids[1]: LOST})
     bring_news(ledger, *job_ids)
-    results = dict(zip(job_ids, [page(), PERMANENT, page(), RETRYABLE, PERMANENT, LOST], strict=True))
+    kinds: list[Result] = [page(), PERMANENT, page(), RETRYABLE, PERMANENT, LOST]
+    results = dict(zip(job_ids, kinds, strict=True))
     outcomes = [outcome(job, results[job.job_id]) for job in claim_jobs(ledger)]
     return lambda: ledger.outcomes.commit(outcomes)
 

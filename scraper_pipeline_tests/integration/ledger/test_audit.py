@@ -62,16 +62,19 @@ DAMAGES = {
         "UPDATE submissions SET state = 'accepted' WHERE url = :stored",
         {"result_has_row": STORED, "stamped_is_settled": STORED},
     ),
-    "a dead row without its letter": Damage("DELETE FROM dead_letters WHERE url = :dead", {"dead_has_letter": DEAD}),
+    "a dead row without its letter": Damage(
+        "DELETE FROM dead_letters WHERE url = :dead", {"dead_has_letter": DEAD}
+    ),
     "a dead row whose letter is resolved": Damage(
         "UPDATE dead_letters SET resolved_at = parked_at WHERE url = :dead", {"dead_has_letter": DEAD}
     ),
     "an open letter of a stored row": Damage(
-        "UPDATE submissions SET state = 'stored', job_id = :stored, item_key = 'x', request_id = NULL WHERE url = :dead",
+        "UPDATE submissions SET state = 'stored', job_id = 'x', item_key = 'x' WHERE url = :dead",
         {"letter_has_dead": DEAD, "stored_has_result": DEAD},
     ),
     "a row that waits for a stamped job": Damage(
-        "UPDATE processed_events SET processed_at = received_at WHERE job_id = :lost", {"stamped_is_settled": LOST}
+        "UPDATE processed_events SET processed_at = received_at WHERE job_id = :lost",
+        {"stamped_is_settled": LOST},
     ),
     "a row that waits for an unknown job": Damage(
         "DELETE FROM jobs WHERE job_id = :waiting", {"accepted_is_known": WAITING}
@@ -80,7 +83,8 @@ DAMAGES = {
         "UPDATE submissions SET state = 'superseded' WHERE url = :waiting", {"one_state": WAITING}
     ),
     "a target whose live row is not its newest": Damage(
-        "UPDATE submissions SET attempt = 7 WHERE url = :retried AND state = 'superseded'", {"one_state": RETRIED}
+        "UPDATE submissions SET attempt = 7 WHERE url = :retried AND state = 'superseded'",
+        {"one_state": RETRIED},
     ),
     "a target with two live rows": Damage(
         "UPDATE submissions SET state = 'planned' WHERE url = :retried AND state = 'superseded'",
@@ -191,9 +195,7 @@ def test_a_page_of_another_program_is_not_our_matter(ledger: Ledger, clock: Hand
             {("paid_is_stored", RETRIED), ("paid_once", RETRIED)},
             id="paid, and yet tried again",
         ),
-        pytest.param(
-            {"dead": (DEAD, "completed", 1)}, {("paid_is_stored", DEAD)}, id="paid, and yet parked"
-        ),
+        pytest.param({"dead": (DEAD, "completed", 1)}, {("paid_is_stored", DEAD)}, id="paid, and yet parked"),
         pytest.param(
             {"stored": (STORED, "failed", 0)},
             {("stored_is_completed", STORED)},
@@ -225,7 +227,10 @@ def test_the_same_url_on_two_days_may_be_paid_twice(ledger: Ledger) -> None:
     books = [ServiceJob(f"{day}{STORED}", STORED, "completed", 1) for day in (DAY, NEXT_DAY)]
     assert ledger.audit.check_against(books) == []
     third = ServiceJob("third", STORED, "completed", 1)
-    assert {one.rule for one in ledger.audit.check_against([*books, third])} == {"paid_once", "paid_is_stored"}
+    assert {one.rule for one in ledger.audit.check_against([*books, third])} == {
+        "paid_once",
+        "paid_is_stored",
+    }
 
 
 def test_a_page_paid_by_a_job_that_said_the_balance_was_used_up_is_found(

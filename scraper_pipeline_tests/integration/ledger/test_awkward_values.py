@@ -105,7 +105,7 @@ def test_an_error_of_the_database_shows_no_page_content(ledger: Ledger) -> None:
 
 def test_labels_and_options_of_any_text_travel_to_the_next_attempt(ledger: Ledger, clock: HandClock) -> None:
     plan(ledger, A)
-    labels = {"shop": "\u5357 \U0001f378 \"quoted\"", "": "no name"}
+    labels = {"shop": '\u5357 \U0001f378 "quoted"', "": "no name"}
     with ledger.submissions.writing() as connection:
         connection.execute(submissions.update().values(labels=labels, options={"wait_for": "#a > b"}))
     [job] = accept_planned(ledger)

@@ -43,7 +43,12 @@ def test_an_acceptance_is_recorded_with_its_job(ledger: Ledger, clock: HandClock
     assert record(ledger, claimed, "job a") == 1
     assert state_of(ledger, A) == "accepted"
     [job] = rows(ledger, select(jobs))
-    assert (job.job_id, job.partition_key, job.status, job.next_look_at) == ("job a", DAY, "queued", clock.now)
+    assert (job.job_id, job.partition_key, job.status, job.next_look_at) == (
+        "job a",
+        DAY,
+        "queued",
+        clock.now,
+    )
 
 
 def test_a_late_answer_to_an_earlier_request_changes_nothing(ledger: Ledger, clock: HandClock) -> None:

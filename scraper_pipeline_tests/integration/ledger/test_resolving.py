@@ -32,7 +32,9 @@ def _only_overdue(ledger: Ledger, clock: HandClock) -> OverdueSubmission:
 
 
 @pytest.mark.parametrize("job_id", ["none", "job a"])
-def test_nothing_is_resolved_before_the_grace_has_ended(ledger: Ledger, clock: HandClock, job_id: str) -> None:
+def test_nothing_is_resolved_before_the_grace_has_ended(
+    ledger: Ledger, clock: HandClock, job_id: str
+) -> None:
     plan(ledger, A)
     claimed = claim_one(ledger)
     clock.advance(LEASE + GRACE)

@@ -28,14 +28,17 @@ def test_news_of_forty_thousand_jobs_comes_at_once(ledger: Ledger) -> None:
     [job] = accept(ledger, "https://site.test/a")
     ledger.news.record([*MANY, job], Channel.SWEEP)
     ledger.news.record([*MANY, job], Channel.POLL)
-    assert [one.job_id for one in claim_jobs(ledger)] == [job], "and the news of unbound jobs is in nobody's way"
+    assert [one.job_id for one in claim_jobs(ledger)] == [job], (
+        "and the news of unbound jobs is in nobody's way"
+    )
 
 
 def test_claims_and_outcomes_of_forty_thousand_jobs_are_dropped_in_chunks(
     ledger: Ledger, clock: HandClock
 ) -> None:
     claims = [
-        ClaimedJob(job_id, "extract", "a claim", "https://site.test/a", "key", clock.now, None, 1) for job_id in MANY
+        ClaimedJob(job_id, "extract", "a claim", "https://site.test/a", "key", clock.now, None, 1)
+        for job_id in MANY
     ]
     ledger.outcomes.renew(claims, 60)
     ledger.outcomes.release(claims)

@@ -23,6 +23,7 @@ from scraper_pipeline_tests.integration.ledger.driving import (
     PERMANENT,
     RETRYABLE,
     HandClock,
+    Result,
     accept,
     accept_planned,
     attempts,
@@ -94,7 +95,11 @@ def test_each_further_attempt_waits_twice_as_long_and_the_last_one_is_final(
     assert finish(ledger, {job: RETRYABLE}) == CommitReport(dead=1, processed=1)
     assert attempts(ledger, A) == ["superseded", "superseded", "dead"]
     [letter] = rows(ledger, select(dead_letters))
-    assert (letter.error_code, letter.error_message, letter.attempts) == ("TIMEOUT", "The page did not load.", 3)
+    assert (letter.error_code, letter.error_message, letter.attempts) == (
+        "TIMEOUT",
+        "The page did not load.",
+        3,
+    )
     assert (letter.job_id, letter.item_key) == (job, hash_url(A))
     assert ledger.audit.check() == []
 
@@ -180,9 +185,7 @@ def test_the_item_decides_and_not_its_job(ledger: Ledger) -> None:
 def test_a_row_without_an_item_is_tried_again_and_not_forgotten(ledger: Ledger) -> None:
     job = _bind_to_one_job(ledger, A, B)
     [claimed] = claim_jobs(ledger)
-    ledger.outcomes.commit(
-        [JobOutcome(claimed, Ended((ItemOutcome(hash_url(A), page()),), "completed"))]
-    )
+    ledger.outcomes.commit([JobOutcome(claimed, Ended((ItemOutcome(hash_url(A), page()),), "completed"))])
     assert attempts(ledger, B) == ["superseded", "planned"]
     assert is_processed(ledger, job)
 
@@ -207,7 +210,9 @@ def test_a_job_is_not_stamped_while_a_row_still_waits_for_it(ledger: Ledger) -> 
     def bind_another(connection, _cursor, statement, *_rest) -> None:
         if statement.startswith("UPDATE processed_events SET") and "processed_at=" in statement:
             connection.execute(
-                text("UPDATE submissions SET state = 'accepted', job_id = :job, item_key = 'b' WHERE request_id = :r"),
+                text(
+                    "UPDATE submissions SET state = 'accepted', job_id = :job, item_key = 'b' WHERE request_id = :r"
+                ),
                 {"job": job, "r": late.request_id},
             )
 
@@ -246,7 +251,7 @@ def test_an_answer_that_nobody_claimed_is_dropped(ledger: Ledger) -> None:
 def test_outcomes_of_a_chunk_are_independent_of_each_other(ledger: Ledger) -> None:
     urls = [f"https://site.test/{number}" for number in range(9)]
     accepted = accept(ledger, *urls)
-    kinds = [page(), page(None), RETRYABLE, PERMANENT]
+    kinds: list[Result] = [page(), page(None), RETRYABLE, PERMANENT]
     report = finish(ledger, {job: kinds[number % 4] for number, job in enumerate(accepted)})
     assert report == CommitReport(stored=5, empty=2, dead=2, resubmitted=2, processed=9)
     assert ledger.audit.check() == []
@@ -259,7 +264,9 @@ def test_a_transition_that_would_touch_other_rows_than_were_locked_commits_nothi
 
     def move_behind_its_back(connection, _cursor, statement, *_rest) -> None:
         if statement.startswith("INSERT INTO results"):
-            connection.execute(text("UPDATE submissions SET state = 'superseded' WHERE job_id = :job"), {"job": a})
+            connection.execute(
+                text("UPDATE submissions SET state = 'superseded' WHERE job_id = :job"), {"job": a}
+            )
 
     before = contents(ledger)
     event.listen(ledger.engine, "before_cursor_execute", move_behind_its_back)
