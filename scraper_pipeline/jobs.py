@@ -50,7 +50,7 @@ def rotate_all(
 
     with explained_failures(), ledger.open() as book:
         report = asyncio.run(rotate(book))
-    context.add_output_metadata({"rotated": report.rotated, "replayed": report.replayed})
+    context.add_output_metadata({"rotated": report.rotated, "replayed": report.replayed, "gone": report.gone})
 
 
 @dg.job(description="Rotate the secrets of all webhooks; the old ones are accepted for a day.")

@@ -162,6 +162,7 @@ def delivery_log_sensor(
             "webhooks": len(webhooks),
             "new_attempts": report.new_attempts,
             "replayed": report.replayed,
+            "gone": report.gone,
             **delivery_figures(book),
         }
         check = silence_check(book)
@@ -180,5 +181,11 @@ def delivery_log_sensor(
 
 
 async def _read_log(ledger: Ledger, scraper: ScraperResource) -> DeliveryLogReport:
-    async with scraper.open_client() as client, asyncio.timeout(2 * TICK_SECONDS):
-        return await read_delivery_log(ledger, client)
+    try:
+        async with asyncio.timeout(LOOK_SECONDS), scraper.open_client() as client:
+            return await read_delivery_log(ledger, client)
+    except TimeoutError:
+        raise dg.Failure(
+            f"The delivery log was not read within {LOOK_SECONDS:g} s; check GEONODE_SCRAPER_HOST if it stays so. "
+            "Nothing is lost: what was read is kept, polling goes on, and the next tick reads on."
+        ) from None

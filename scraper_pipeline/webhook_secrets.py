@@ -142,7 +142,9 @@ class SecretsFile:
         document = json.dumps({"secrets": [_write_entry(entry) for entry in entries]}, indent=2) + "\n"
         part = self.path.with_name(f"{self.path.name}.{secrets.token_hex(8)}.part")
         try:
-            with open(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
+            with open(
+                os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8"
+            ) as file:
                 file.write(document)
                 file.flush()
                 os.fsync(file.fileno())

@@ -197,6 +197,10 @@ def rotate() -> None:
 
     report = _with_service(act)
     click.echo(f"{report.rotated} secrets rotated, {report.replayed} jobs replayed from the delivery log.")
+    if report.gone:
+        click.echo(
+            f"{report.gone} webhooks are gone at the service: register them again, or remove them here."
+        )
 
 
 @webhooks.command()

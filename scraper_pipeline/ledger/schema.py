@@ -228,6 +228,8 @@ webhooks = Table(
     Column("is_active", Boolean, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
     Column("rotated_at", UtcDateTime),
+    Column("rotation_begun_at", UtcDateTime),
+    Column("log_read_until", UtcDateTime),
 )
 
 deliveries = Table(

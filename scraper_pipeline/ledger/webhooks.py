@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import and_, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, and_, delete, func, or_, select, update
 
 from scraper_pipeline.ledger.base import StorePart, chunked, quantile
 from scraper_pipeline.ledger.records import Channel
@@ -16,7 +16,10 @@ _hook, _attempt, _event, _job = webhooks.c, deliveries.c, processed_events.c, jo
 
 @dataclass(frozen=True)
 class RegisteredWebhook:
-    """A webhook that we have registered; its secret is elsewhere."""
+    """A webhook that we have registered; its secret is elsewhere.
+
+    ``rotation_begun_at`` is set while it is open whether the secret that we keep is still the service's.
+    """
 
     webhook_id: str
     url: str
@@ -24,6 +27,7 @@ class RegisteredWebhook:
     is_active: bool
     created_at: datetime
     rotated_at: datetime | None = None
+    rotation_begun_at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,10 @@ class DeliveryAttempt:
 
 @dataclass(frozen=True)
 class DeliveryFigures:
-    """The deliveries of a span of time; latency runs from a job's completion to its acknowledgement, in seconds."""
+    """The deliveries of a span of time; latency runs from a job's completion to its acknowledgement, in seconds.
+
+    ``attempts`` also counts those that are still to be made; ``last_delivery_at`` is of those acknowledged.
+    """
 
     attempts: int
     acknowledged: int
@@ -62,20 +69,24 @@ class ReplayReport:
     not_ours: int = 0
 
 
-def _is_acknowledged() -> Any:
-    return and_(_attempt.http_status >= 200, _attempt.http_status < 300)
+_NOT_DELIVERED = ("failed", "abandoned")
+_is_acknowledged = and_(_attempt.http_status.is_not(None), _attempt.http_status.between(200, 299))
+# Without an HTTP status, only these words say that an attempt was made: the service has others, unlisted.
+_has_ended = or_(_attempt.http_status.is_not(None), _attempt.status.in_(_NOT_DELIVERED))
 
 
 class WebhookStore(StorePart):
     """The registration of webhooks, and the second reading of their deliveries."""
 
     def remember(self, webhook: RegisteredWebhook) -> None:
-        """Note a webhook as ours, or what has changed of it."""
+        """Note a webhook as ours, or what has changed of it; when it was rotated stays known."""
         row = {**self.scope_values, **webhook.__dict__}
         statement = self.insert(webhooks).values(row)
-        changed = {
-            name: statement.excluded[name] for name in ("url", "event_type", "is_active", "rotated_at")
+        new = statement.excluded
+        changed: dict[str, Any] = {
+            name: new[name] for name in ("url", "event_type", "is_active", "rotation_begun_at")
         }
+        changed["rotated_at"] = func.coalesce(new.rotated_at, _hook.rotated_at)
         with self.writing() as connection:
             connection.execute(statement.on_conflict_do_update(index_elements=["webhook_id"], set_=changed))
 
@@ -94,6 +105,7 @@ class WebhookStore(StorePart):
                     _hook.is_active,
                     _hook.created_at,
                     _hook.rotated_at,
+                    _hook.rotation_begun_at,
                 )
                 .where(self.in_scope(webhooks))
                 .order_by(_hook.event_type, _hook.webhook_id)
@@ -101,12 +113,19 @@ class WebhookStore(StorePart):
         return [RegisteredWebhook(**row._mapping) for row in rows]
 
     def log_read_until(self, webhook_id: str) -> datetime | None:
-        """When the newest attempt was made that we know of."""
+        """The newest attempt's time, on the service's clock, when its log was last read to the end; None before."""
         with self.reading() as connection:
-            newest: datetime | None = connection.scalar(
-                select(func.max(_attempt.created_at)).where(_attempt.webhook_id == webhook_id)
+            until: datetime | None = connection.scalar(
+                select(_hook.log_read_until).where(_hook.webhook_id == webhook_id)
             )
-        return newest
+        return until
+
+    def note_log_read(self, webhook_id: str, until: datetime) -> None:
+        """What the service's log of this webhook has up to then is recorded without a gap."""
+        with self.writing() as connection:
+            connection.execute(
+                update(webhooks).where(_hook.webhook_id == webhook_id).values(log_read_until=until)
+            )
 
     def record_attempts(self, attempts: Iterable[DeliveryAttempt]) -> int:
         """Keep these lines of the log; one seen before is brought up to date. Returns how many were new."""
@@ -124,10 +143,10 @@ class WebhookStore(StorePart):
                     )
                 )
                 statement = self.insert(deliveries).values(list(by_key.values()))
-                changed = {
-                    name: statement.excluded[name]
-                    for name in ("status", "http_status", "delivered_at", "job_id")
+                changed: dict[str, Any] = {
+                    name: statement.excluded[name] for name in ("status", "http_status", "delivered_at")
                 }
+                changed["job_id"] = func.coalesce(statement.excluded.job_id, _attempt.job_id)
                 connection.execute(
                     statement.on_conflict_do_update(
                         index_elements=["webhook_id", "delivery_id"], set_=changed
@@ -137,31 +156,34 @@ class WebhookStore(StorePart):
         return new
 
     def unacknowledged_jobs(self, since: datetime) -> list[str]:
-        """Jobs of ours that are not done and whose news nobody of ours has taken: the last attempt was refused, or an
-        acknowledgement was given that the ledger knows nothing of."""
-        latest = (
-            select(_attempt.job_id, func.max(_attempt.created_at).label("created_at"))
-            .where(self.in_scope(deliveries), _attempt.created_at >= since, _attempt.job_id.is_not(None))
-            .group_by(_attempt.job_id)
+        """Jobs that are not done and whose news nobody of ours has taken: the last attempt that was made was not
+        acknowledged, or was by somebody whom the ledger knows nothing of."""
+        place = func.row_number().over(
+            partition_by=_attempt.job_id,
+            order_by=(_attempt.created_at.desc(), _attempt.attempt_number.desc(), _attempt.delivery_id),
+        )
+        made = (
+            select(_attempt.job_id, _is_acknowledged.label("is_acknowledged"), place.label("place"))
+            .where(
+                self.in_scope(deliveries),
+                _attempt.created_at >= since,
+                _attempt.job_id.is_not(None),
+                _has_ended,
+            )
             .subquery()
         )
         with self.reading() as connection:
             return list(
                 connection.scalars(
-                    select(latest.c.job_id)
-                    .join(
-                        deliveries,
-                        and_(_attempt.job_id == latest.c.job_id, _attempt.created_at == latest.c.created_at),
-                    )
-                    .outerjoin(processed_events, _event.job_id == latest.c.job_id)
+                    select(made.c.job_id)
+                    .outerjoin(processed_events, _event.job_id == made.c.job_id)
                     .where(
+                        made.c.place == 1,
                         _event.processed_at.is_(None),
                         _event.delivery_log_at.is_(None),
-                        or_(_event.webhook_at.is_(None), ~_is_acknowledged()),
-                        or_(_attempt.http_status.is_not(None), _attempt.status.in_(("failed", "abandoned"))),
+                        or_(_event.webhook_at.is_(None), ~made.c.is_acknowledged),
                     )
-                    .distinct()
-                    .order_by(latest.c.job_id)
+                    .order_by(made.c.job_id)
                 )
             )
 
@@ -248,35 +270,34 @@ class WebhookStore(StorePart):
             ).all()
         refused: dict[str, int] = {}
         latencies: list[float] = []
-        acknowledged = 0
+        delivered: list[datetime] = []
         for row in rows:
             if row.http_status is not None and 200 <= row.http_status < 300:
-                acknowledged += 1
+                delivered.append(row.delivered_at or row.created_at)
                 if row.completed_at is not None:
-                    taken = row.delivered_at or row.created_at
-                    latencies.append((taken - row.completed_at) / timedelta(seconds=1))
-            else:
+                    latencies.append((delivered[-1] - row.completed_at) / timedelta(seconds=1))
+            elif row.http_status is not None or row.status in _NOT_DELIVERED:
                 kind = str(row.http_status or row.status)
                 refused[kind] = refused.get(kind, 0) + 1
         latencies.sort()
-        last = max((row.delivered_at or row.created_at for row in rows), default=None)
         return DeliveryFigures(
             attempts=len(rows),
-            acknowledged=acknowledged,
+            acknowledged=len(delivered),
             refused=refused,
             latency_p50=quantile(latencies, 0.5),
             latency_p95=quantile(latencies, 0.95),
-            last_delivery_at=last,
+            last_delivery_at=max(delivered, default=None),
         )
+
+    def jobs_heard_of_since(self, since: datetime) -> int:
+        """Of how many jobs a webhook has brought its first news since then."""
+        return self._count_events(_event.webhook_at >= since)
 
     def jobs_processed_since(self, since: datetime) -> int:
         """How many jobs were settled since then, whichever channel brought the news."""
+        return self._count_events(_event.processed_at >= since)
+
+    def _count_events(self, condition: ColumnElement[bool]) -> int:
+        statement = select(func.count()).select_from(processed_events)
         with self.reading() as connection:
-            return (
-                connection.scalar(
-                    select(func.count())
-                    .select_from(processed_events)
-                    .where(self.in_scope(processed_events), _event.processed_at >= since)
-                )
-                or 0
-            )
+            return connection.scalar(statement.where(self.in_scope(processed_events), condition)) or 0

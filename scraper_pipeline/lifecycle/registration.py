@@ -8,7 +8,14 @@ from pydantic import SecretStr
 
 from scraper_pipeline.ledger import Ledger, RegisteredWebhook
 from scraper_pipeline.lifecycle.replay import read_delivery_log
-from scraper_pipeline.scraper_api import NetworkError, ScraperClient, ServerError, UnreadableAnswer, Webhook
+from scraper_pipeline.scraper_api import (
+    NetworkError,
+    ScraperClient,
+    ServerError,
+    UnreadableAnswer,
+    Webhook,
+    WebhookNotFound,
+)
 from scraper_pipeline.webhook_secrets import SecretsFile, WebhookSecret
 
 EVENT_TYPES = ("extract_completed",)
@@ -36,10 +43,13 @@ async def register_webhooks(
     """Have one webhook for each event type at ``url``, active, and its secret in the keeper.
 
     Ours are found by URL and type, so this may be repeated. One whose secret is not known, since a crash came between
-    the service's answer and the file, is rotated. Raises WebhooksNotOffered where the service has none.
+    the service's answer and the file, is rotated. Raises WebhooksNotOffered where the service has none, and
+    WebhookSecretsError, before the service is asked for a secret, where none could be kept.
     """
     report = RegistrationReport()
     there = {(webhook.url, webhook.event_type): webhook for webhook in await client.list_webhooks()}
+    ours = {webhook.webhook_id: webhook for webhook in ledger.webhooks.registered()}
+    _check_keepable(secrets)
     for event_type in event_types:
         found = there.get((url, event_type))
         if found is None:
@@ -50,33 +60,39 @@ async def register_webhooks(
             continue
         if not found.is_active:
             found = await client.update_webhook(found.webhook_id, is_active=True)
-        _remember(ledger, found)
-        if _knows_secret_of(secrets, found, ledger.clock()):
+        known = ours.get(found.webhook_id)
+        is_open = known is not None and known.rotation_begun_at is not None
+        if _knows_secret_of(secrets, found, ledger.clock()) and not is_open:
+            _remember(ledger, found)
             report.kept.append(found)
         else:
-            _keep(ledger, secrets, found, await _rotate(client, found.webhook_id))
+            await _renew_secret(ledger, client, secrets, _registration(ledger, found))
             report.repaired.append(found)
     return report
 
 
 def _remember(ledger: Ledger, webhook: Webhook) -> None:
-    ledger.webhooks.remember(
-        RegisteredWebhook(
-            webhook_id=webhook.webhook_id,
-            url=webhook.url,
-            event_type=webhook.event_type,
-            is_active=webhook.is_active,
-            created_at=webhook.created_at or ledger.clock(),
-        )
+    ledger.webhooks.remember(_registration(ledger, webhook))
+
+
+def _registration(ledger: Ledger, webhook: Webhook) -> RegisteredWebhook:
+    return RegisteredWebhook(
+        webhook_id=webhook.webhook_id,
+        url=webhook.url,
+        event_type=webhook.event_type,
+        is_active=webhook.is_active,
+        created_at=webhook.created_at or ledger.clock(),
     )
 
 
 @dataclass
 class RotationReport:
-    """How many webhooks got a new secret, and how many jobs' refused deliveries were taken from the log."""
+    """How many webhooks got a new secret, how many jobs' refused deliveries were taken from the log, and how many
+    webhooks the service has no more."""
 
     rotated: int = 0
     replayed: int = 0
+    gone: int = 0
 
 
 async def rotate_secrets(
@@ -91,22 +107,41 @@ async def rotate_secrets(
 
     The service voids the old secret at once, but deliveries signed with it may still be under way: both are accepted
     for a day. Whatever the receiver refused before it knew the new one is found in the delivery log. After a crash at
-    any point the next rotation sets everything right.
+    any point the next rotation sets everything right, and so does a registration. Raises WebhookSecretsError before
+    the service is asked where no secret could be kept.
     """
     report, began = RotationReport(), ledger.clock()
+    _check_keepable(secrets)
     wanted = None if webhook_ids is None else set(webhook_ids)
     for webhook in ledger.webhooks.registered():
         if wanted is not None and webhook.webhook_id not in wanted:
             continue
-        secret = await _rotate(client, webhook.webhook_id)
-        _keep(ledger, secrets, webhook, secret)
-        secrets.expire_others(webhook.webhook_id, ledger.clock() + OLD_SECRET_STAYS)
-        ledger.webhooks.remember(replace(webhook, rotated_at=ledger.clock()))
+        try:
+            await _renew_secret(ledger, client, secrets, webhook)
+        except WebhookNotFound:
+            report.gone += 1
+            continue
         report.rotated += 1
         on_rotated(webhook.webhook_id)
     if report.rotated:
         report.replayed = (await read_delivery_log(ledger, client, since=began - timedelta(hours=1))).replayed
     return report
+
+
+async def _renew_secret(
+    ledger: Ledger, client: ScraperClient, secrets: SecretsFile, webhook: RegisteredWebhook
+) -> None:
+    """Rotate, and keep the new secret beside the old one. Until it is kept, the ledger says that it is not."""
+    ledger.webhooks.remember(replace(webhook, rotation_begun_at=ledger.clock()))
+    secret = await _rotate(client, webhook.webhook_id)
+    _keep(ledger, secrets, webhook, secret)
+    secrets.expire_others(webhook.webhook_id, ledger.clock() + OLD_SECRET_STAYS)
+    ledger.webhooks.remember(replace(webhook, rotated_at=ledger.clock(), rotation_begun_at=None))
+
+
+def _check_keepable(secrets: SecretsFile) -> None:
+    """Replace the file by itself: a secret that the service has shown and that can't be kept is lost."""
+    secrets.remove("")
 
 
 def _keep(

@@ -13,7 +13,7 @@ PAGE_SIZE = 100
 
 @dataclass
 class DeliveryLogReport:
-    """One reading of the log of every webhook of ours."""
+    """One reading of the log of every webhook of ours; ``gone`` counts those that the service has no more."""
 
     attempts: int = 0
     new_attempts: int = 0
@@ -27,13 +27,15 @@ async def read_delivery_log(
 ) -> DeliveryLogReport:
     """Read what is new in the log, and make news of every job whose delivery was refused, abandoned or never taken.
 
-    A webhook's log is read back to an hour before the newest attempt that is known of it, or to ``since``. Judged by
-    the HTTP status of the attempt that came last. Raises ScraperError; what was read until then is kept.
+    A webhook's log is read back to an hour before the newest attempt of its last whole reading, and at least to
+    ``since``. Judged by the HTTP status of the attempt that was made last. Raises ScraperError; what was read until
+    then is kept, and the next reading goes back as far as this one was to.
     """
     report = DeliveryLogReport()
     oldest = ledger.clock()
     for webhook in ledger.webhooks.registered():
-        start = since or _start(ledger, webhook)
+        start = _start(ledger, webhook)
+        start = min(start, since or start)
         oldest = min(oldest, start)
         try:
             await _read(ledger, client, webhook, start, report)
@@ -46,8 +48,8 @@ async def read_delivery_log(
 
 
 def _start(ledger: Ledger, webhook: RegisteredWebhook) -> datetime:
-    newest = ledger.webhooks.log_read_until(webhook.webhook_id)
-    return ledger.clock() - FIRST_READ if newest is None else newest - OVERLAP
+    until = ledger.webhooks.log_read_until(webhook.webhook_id)
+    return ledger.clock() - FIRST_READ if until is None else until - OVERLAP
 
 
 async def _read(
@@ -58,17 +60,23 @@ async def _read(
     report: DeliveryLogReport,
 ) -> None:
     page, page_count = 1, 1
+    newest: datetime | None = None
     while page <= page_count:
         listing = await client.list_deliveries(webhook.webhook_id, page=page, page_size=PAGE_SIZE)
         report.requests += 1
         attempts = [_attempt(ledger, webhook, item) for item in listing.items]
         report.attempts += len(attempts)
         report.new_attempts += ledger.webhooks.record_attempts(attempts)
-        if attempts and all(attempt.created_at < start for attempt in attempts):
-            return
+        times = [attempt.created_at for attempt in attempts]
+        newest = max([*times, newest] if newest else times, default=None)
+        # No source promises an order: only a page that leads into the past says that what follows is older still.
+        if times and max(times) < start and times[0] > times[-1]:
+            break
         more = page + 1 if listing.page_count is None and len(listing.items) == PAGE_SIZE else page
         page_count = max(page_count, listing.page_count or more)
         page += 1
+    if newest is not None:
+        ledger.webhooks.note_log_read(webhook.webhook_id, newest)
 
 
 def _attempt(ledger: Ledger, webhook: RegisteredWebhook, item: Delivery) -> DeliveryAttempt:

@@ -28,6 +28,10 @@ class SenderGone(BodyRefused):
     """The connection was closed before its end."""
 
 
+Pieces = list[bytes]
+"""A body as it came. It is joined once it is known to be signed: until then nothing is held twice."""
+
+
 class BodyReader:
     """``capacity`` is shared by all bodies that came in several pieces and are not released yet."""
 
@@ -35,43 +39,45 @@ class BodyReader:
         self._max_bytes, self._capacity, self._seconds = max_bytes, capacity, seconds
         self._held = 0
 
-    async def read(self, receive: Receive) -> bytes | bytearray:
+    async def read(self, receive: Receive) -> Pieces:
         """The whole body, to be released after use. Raises BodyRefused as soon as it is certain."""
         try:
             async with asyncio.timeout(self._seconds):
                 message = await receive()
                 if message["type"] == "http.request" and not message.get("more_body", False):
-                    body: bytes = message["body"]
-                    if len(body) > self._max_bytes:
+                    if len(message["body"]) > self._max_bytes:
                         raise BodyTooLarge
-                    return body
-                return await self._read_pieces(message, receive)
+                    return [message["body"]]
+                return await self._read_on(message, receive)
         except TimeoutError:
             raise BodyTooSlow from None
 
-    async def _read_pieces(self, message: Message, receive: Receive) -> bytearray:
-        body = bytearray()
+    async def _read_on(self, message: Message, receive: Receive) -> Pieces:
+        pieces: Pieces = []
+        size = 0
         try:
             while True:
                 if message["type"] != "http.request":
                     raise SenderGone
                 piece: bytes = message["body"]
-                if len(body) + len(piece) > self._max_bytes:
+                size += len(piece)
+                if size > self._max_bytes:
                     raise BodyTooLarge
                 if self._held + len(piece) > self._capacity:
                     raise NoRoom
-                body += piece
+                pieces.append(piece)
                 self._held += len(piece)
                 if not message.get("more_body", False):
-                    return body
+                    return pieces
                 message = await receive()
         except BaseException:
-            self.release(body)
+            self.release(pieces)
             raise
 
-    def release(self, body: bytes | bytearray) -> None:
-        if isinstance(body, bytearray):
-            self._held -= len(body)
+    def release(self, pieces: Pieces) -> None:
+        if len(pieces) > 1:
+            self._held -= sum(map(len, pieces))
+            pieces.clear()
 
 
 async def skip_body(receive: Receive) -> None:

@@ -33,7 +33,9 @@ _DEFAULTS = ReceiverConfig()
     "--scheme", "schemes", multiple=True, type=click.Choice([*Scheme]), default=sorted(_DEFAULTS.schemes),
     show_default=True, help="A way to sign that is accepted.",
 )  # fmt: skip
-@click.option("--job-id-path", "job_id_paths", multiple=True, default=_DEFAULTS.job_id_paths, show_default=True)
+@click.option(
+    "--job-id-path", "job_id_paths", multiple=True, default=_DEFAULTS.job_id_paths, show_default=True
+)
 @click.option("--event-path", "event_paths", multiple=True, default=_DEFAULTS.event_paths, show_default=True)
 @click.option(
     "--delivery-id-path", "delivery_id_paths", multiple=True, default=_DEFAULTS.delivery_id_paths, show_default=True
@@ -101,4 +103,6 @@ def run_receiver(
 
 
 def _announce(url: str, config: ReceiverConfig) -> None:
-    click.echo(f"Receiver listening on {url}{config.path}  (health {url}/readyz, {url}/metrics; Ctrl-C ends it)")
+    click.echo(
+        f"Receiver listening on {url}{config.path}  (health {url}/readyz, {url}/metrics; Ctrl-C ends it)"
+    )

@@ -24,7 +24,10 @@ DEFAULT_SCHEMES = frozenset({Scheme.HEX, Scheme.PREFIXED_HEX, Scheme.BASE64})
 
 @dataclass(frozen=True)
 class ReceiverConfig:
-    """How deliveries are read. A path is keys of nested JSON objects, joined by dots; the first that leads to text wins."""
+    """How deliveries are read.
+
+    A path is keys of nested JSON objects, joined by dots; the first path that leads to text wins.
+    """
 
     path: str = "/webhooks/geonode"
     signature_header: str = "X-Webhook-Signature"

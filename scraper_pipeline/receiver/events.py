@@ -32,7 +32,7 @@ class EventReader:
         shape = _shape_of({*self._job_id, *self._event, *self._delivery_id})
         self._decoder = msgspec.json.Decoder(shape)
 
-    def read(self, body: bytes | bytearray, headers: Headers) -> Delivery | QuarantinedBody:
+    def read(self, body: bytes, headers: Headers) -> Delivery | QuarantinedBody:
         """What a body tells, or why it can't be used."""
         try:
             document: Any = self._decoder.decode(body)
@@ -121,5 +121,5 @@ def _note(text: str | None) -> str | None:
     return text if text.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
-def _quarantined(reason: str, body: bytes | bytearray) -> QuarantinedBody:
-    return QuarantinedBody(reason, bytes(body[:LONGEST_QUARANTINED]))
+def _quarantined(reason: str, body: bytes) -> QuarantinedBody:
+    return QuarantinedBody(reason, body[:LONGEST_QUARANTINED])

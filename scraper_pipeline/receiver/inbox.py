@@ -22,7 +22,11 @@ LARGEST_BATCH = 1000
 _SWEEP_SECONDS = 0.25
 _REPORT_SECONDS = 10.0
 _RETRY_SECONDS = 0.05
-_REFUSALS = (SQLAlchemyError, LedgerError, UnicodeError)  # the last: a database whose encoding lacks a character
+_REFUSALS = (
+    SQLAlchemyError,
+    LedgerError,
+    UnicodeError,
+)  # the last: a database whose encoding lacks a character
 
 
 class Fate(StrEnum):
@@ -38,7 +42,9 @@ class Fate(StrEnum):
 class Store(Protocol):
     """Where batches are committed; every call returns only once its work is durable."""
 
-    def commit(self, deliveries: Sequence[Delivery], quarantined: Sequence[QuarantinedBody]) -> list[bool]: ...
+    def commit(
+        self, deliveries: Sequence[Delivery], quarantined: Sequence[QuarantinedBody]
+    ) -> list[bool]: ...
     def check(self) -> None: ...
 
 
@@ -152,7 +158,9 @@ class Inbox:
                 continue
             try:
                 fates = self._commit(batch)
-            except Exception as error:  # the thread must outlive any batch: without it nothing is answered any more
+            except (
+                Exception
+            ) as error:  # the thread must outlive any batch: without it nothing is answered any more
                 self._report(error)
                 fates = [Fate.UNAVAILABLE] * len(batch)
             self._on_batch(len(batch))

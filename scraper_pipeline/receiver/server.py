@@ -9,9 +9,12 @@ from pathlib import Path
 import uvicorn
 
 from scraper_pipeline.receiver.app import STOP_SECONDS, Receiver
+from scraper_pipeline.receiver.connections import BoundedProtocol
 
 _BACKLOG = 2048
-_SWITCH_SECONDS = 0.0005  # the committing thread must not wait for the busy event loop after each of its system calls
+_SWITCH_SECONDS = (
+    0.0005  # the committing thread must not wait for the busy event loop after each of its system calls
+)
 
 
 def serve(
@@ -33,10 +36,10 @@ def serve(
     options = uvicorn.Config(
         app,
         loop="uvloop",
-        http="httptools",
+        http=BoundedProtocol,
         ws="none",
         lifespan="on",
-        log_level="warning",
+        log_level="error",  # a warning for each malformed request would let anybody fill the log
         access_log=False,
         server_header=False,
         proxy_headers=False,

@@ -1,0 +1,164 @@
+"""What a user does with what `scraper-pipeline dev` serves, and what happens to it: checks, a backfill, kills."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from scraper_pipeline.definitions import defs
+from scraper_pipeline.lifecycle import SETTLE_LEASE
+from scraper_pipeline.local.stack import LocalStack, local_stack
+from scraper_pipeline_tests.end_to_end.driving import (
+    QUIET_SECONDS,
+    Observer,
+    Process,
+    code_servers,
+    kill,
+    observe,
+    run_workers,
+    wait_for,
+)
+from scraper_pipeline_tests.integration.dagster.corruption import CORRUPTIONS, Corruption
+
+BACKFILLED = ("2026-01-05", "2026-01-06", "2026-01-07")
+CHECKED = ("2026-01-08", "2026-01-09", "2026-01-10", "2026-01-11")
+INTERRUPTED = ("2026-02-01", "2026-02-02")
+ASSETS = ("targets", "submitted_jobs", "stored_results", "dead_letters")
+CHECKS = tuple((corruption.asset, corruption.check) for corruption in CORRUPTIONS)
+
+pytestmark = pytest.mark.timeout(400)
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
+    folder = tmp_path_factory.mktemp("stack")
+    environ = {
+        "SCRAPER_LEDGER_URL": f"sqlite:///{folder / 'ledger.db'}",
+        "SCRAPER_TARGETS": str(folder / "targets.txt"),
+        "SCRAPER_DRAIN_QUIET_SECONDS": QUIET_SECONDS,
+    }
+    with local_stack(folder, environ, sandbox_options=("--max-delay", "0.5")) as stack:
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def observer(stack: LocalStack) -> Iterator[Observer]:
+    with observe(stack.ui.url, stack.environ["SCRAPER_LEDGER_URL"], stack.sandbox_url or "") as observer:
+        yield observer
+
+
+@pytest.fixture(scope="module")
+def finished(stack: LocalStack, observer: Observer) -> Observer:
+    """A week of nine pages a day, brought to green by two runs beside the daemon's own: that is quicker."""
+    _ask_for(stack, range(1, 10))
+    days = {
+        "dagster/asset_partition_range_start": BACKFILLED[0],
+        "dagster/asset_partition_range_end": CHECKED[-1],
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in stack.environ.items():
+            patch.setenv(name, value)
+        with dg.DagsterInstance.get() as instance:
+            for job in ("submit_jobs", "settle_jobs"):
+                assert defs.resolve_job_def(job).execute_in_process(tags=days, instance=instance).success
+    observer.wait_until_done([*BACKFILLED, *CHECKED], 60)
+    return observer
+
+
+@pytest.fixture(scope="module")
+def backfill(finished: Observer) -> str:
+    """A backfill, which takes the daemon about a minute: it is under way while the checks are tried."""
+    return finished.ui.backfill(ASSETS, BACKFILLED)
+
+
+def _ask_for(stack: LocalStack, pages: range | list[int]) -> None:
+    lines = (f"{stack.sandbox_url}/site/pages/{page}\n" for page in pages)
+    Path(stack.environ["SCRAPER_TARGETS"]).write_text("".join(lines))
+
+
+@pytest.mark.usefixtures("backfill")
+def test_each_corrupted_row_turns_one_check_red_until_it_is_repaired(finished: Observer) -> None:
+    corrupted: dict[str, Corruption] = dict(zip(CHECKED, CORRUPTIONS, strict=True))
+    for day, corruption in corrupted.items():
+        corruption.inflict(finished.ledger.engine, day)
+    red = _red_checks(finished, [(day, day) for day in CHECKED])
+    for day, corruption in corrupted.items():
+        corruption.repair(finished.ledger.engine, day)
+    still_red = _red_checks(finished, [(CHECKED[0], CHECKED[-1])])
+
+    assert red == [{corruption.check} for corruption in CORRUPTIONS]
+    assert still_red == [set()]
+
+
+def _red_checks(observer: Observer, spans: list[tuple[str, str]]) -> list[set[str]]:
+    """Execute all checks over each span of days, and read which of them the UI shows red."""
+    runs = [observer.ui.launch_checks(CHECKS, first, last) for first, last in spans]
+    for run in runs:
+        observer.ui.wait_for_run(run, 90)
+    passed = {check: observer.ui.evaluations(asset, check, runs) for asset, check in CHECKS}
+    assert all(found.keys() == set(runs) for found in passed.values())
+    return [{check for check, found in passed.items() if not found[run]} for run in runs]
+
+
+def test_a_backfill_over_three_finished_days_submits_and_stores_nothing(
+    finished: Observer, backfill: str
+) -> None:
+    pages = 9 * len((*BACKFILLED, *CHECKED))
+    running = ("REQUESTED", "COMPLETING")
+    wait_for(lambda: finished.ui.backfill_status(backfill) not in running, 150, "the end of the backfill")
+
+    assert finished.ui.backfill_status(backfill) == "COMPLETED_SUCCESS"
+    runs = [run["tags"] for run in finished.ui.runs() if "dagster/backfill" in run["tags"]]
+    assert {tags["dagster/partition"] for tags in runs} == set(BACKFILLED)
+    assert finished.posts() == pages
+    assert all(finished.progress(day).stored == 9 for day in BACKFILLED)
+    assert finished.audit() == []
+
+
+def test_days_end_complete_when_the_code_server_is_killed_in_the_middle_of_their_settle_runs(
+    observer: Observer, stack: LocalStack
+) -> None:
+    observer.set_faults(never_finish={"url_contains": "/site/pages/4"})
+    pages = [*range(15, 35), *range(40, 50)]
+    _ask_for(stack, pages)
+    posts = observer.posts()
+    submit = observer.ui.launch_over("submit_jobs", *INTERRUPTED)
+    assert observer.ui.wait_for_run(submit) == "SUCCESS"
+
+    server, runs = _wait_for_two_settle_runs_under_way(observer, stack)
+    kill(server, runs[0])
+
+    # From now on nobody does anything but the service. The other run goes on as an orphan, and the day of the killed
+    # one is taken up again once that run's heartbeat has run out.
+    observer.finish_jobs()
+    observer.wait_until_done(INTERRUPTED, 240)
+    assert observer.posts() == posts + len(INTERRUPTED) * len(pages), "nothing was paid twice"
+    assert observer.audit() == []
+    assert len(code_servers(stack.dagster.pid)) == 1, "and the project is served again"
+
+
+def _wait_for_two_settle_runs_under_way(
+    observer: Observer, stack: LocalStack
+) -> tuple[Process, list[Process]]:
+    """The code server and its two runs, each of which has stored a part of its day and waits for more."""
+    found: list[tuple[Process, list[Process]]] = []
+
+    def both_are_under_way() -> bool:
+        found[:] = [(server, run_workers(server)) for server in code_servers(stack.dagster.pid)]
+        days = [observer.progress(day) for day in INTERRUPTED]
+        started = [run for run in observer.ui.runs("settle_jobs") if run["status"] == "STARTED"]
+        return (
+            all(0 < day.stored < day.targets for day in days)
+            and observer.ledger.leases.live(SETTLE_LEASE) >= set(INTERRUPTED)
+            and len(started) == 2
+            and [len(runs) for _, runs in found] == [2]
+        )
+
+    wait_for(
+        both_are_under_way,
+        90,
+        "two settle runs to have stored a part",
+        lambda: f"{[observer.progress(day) for day in INTERRUPTED]} {found} {observer.ui.runs()[:4]}",
+    )
+    return found[0]

@@ -1,0 +1,175 @@
+"""The command fails in one clear line, whatever is wrong, and exits 1."""
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import click.testing
+import pytest
+
+from scraper_pipeline.cli import main
+from scraper_pipeline.ledger import Ledger, Target
+from scraper_pipeline.sandbox import SandboxConfig, SandboxServer
+
+KEY = "key-5c0ffee5ecre7"
+
+
+@pytest.fixture
+def sandbox() -> Iterator[SandboxServer]:
+    with SandboxServer(SandboxConfig(min_delay=0, max_delay=0)) as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def environ(sandbox: SandboxServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Everything is well until a test says otherwise."""
+    (tmp_path / "targets.txt").write_text(f"{sandbox.url}/site/pages/1\n{sandbox.url}/site/pages/2\n")
+    for name, value in {
+        "GEONODE_SCRAPER_API_KEY": KEY,
+        "GEONODE_SCRAPER_HOST": sandbox.url,
+        "SCRAPER_LEDGER_URL": f"sqlite:///{tmp_path / 'ledger.db'}",
+        "SCRAPER_TARGETS": str(tmp_path / "targets.txt"),
+    }.items():
+        monkeypatch.setenv(name, value)
+    return monkeypatch
+
+
+def _run(*arguments: str) -> click.testing.Result:
+    return click.testing.CliRunner().invoke(main, list(arguments))
+
+
+def _complaint(*arguments: str) -> str:
+    """The one line with which a command fails."""
+    result = _run(*arguments)
+    assert result.exit_code == 1, result.output
+    assert isinstance(result.exception, SystemExit)
+    assert result.output.startswith("Error: ")
+    assert result.output.count("\n") == 1, result.output
+    assert KEY not in result.output
+    return result.output
+
+
+def test_a_page_is_extracted_and_printed(sandbox: SandboxServer) -> None:
+    result = _run("extract", f"{sandbox.url}/site/pages/1")
+    assert result.exit_code == 0
+    assert len(result.stdout) > 200
+
+
+def test_extracting_with_a_wrong_key_names_the_variable(sandbox: SandboxServer) -> None:
+    sandbox.set_faults(unauthorized=True)
+    said = _complaint("extract", f"{sandbox.url}/site/pages/1")
+    assert "401" in said
+    assert "GEONODE_SCRAPER_API_KEY" in said
+
+
+def test_extracting_with_an_empty_balance_says_so(sandbox: SandboxServer) -> None:
+    sandbox.set_faults(balance=0)
+    said = _complaint("extract", f"{sandbox.url}/site/pages/1")
+    assert "402" in said
+    assert "balance" in said
+
+
+def test_extracting_without_a_key_says_how_to_go_on(environ: pytest.MonkeyPatch) -> None:
+    environ.delenv("GEONODE_SCRAPER_API_KEY")
+    assert "GEONODE_SCRAPER_API_KEY is not set" in _complaint("extract", "http://127.0.0.1/")
+
+
+def test_extracting_a_page_that_cannot_be_had_gives_the_services_reason(sandbox: SandboxServer) -> None:
+    assert "PERMANENT_BLOCK" in _complaint("extract", f"{sandbox.url}/site/broken/1")
+
+
+@pytest.mark.usefixtures("impatient_client")
+def test_extracting_through_a_host_that_refuses_connections_names_what_failed(
+    environ: pytest.MonkeyPatch,
+) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        environ.setenv("GEONODE_SCRAPER_HOST", f"http://127.0.0.1:{nobody.getsockname()[1]}")
+        assert "could not connect" in _complaint("extract", "http://127.0.0.1/")
+
+
+@pytest.mark.usefixtures("impatient_client")
+def test_extracting_through_a_host_that_never_answers_ends(environ: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        environ.setenv("GEONODE_SCRAPER_HOST", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        assert "answer" in _complaint("extract", "http://127.0.0.1/")
+
+
+def test_a_plan_shows_what_a_run_would_pay_and_changes_nothing(tmp_path: Path) -> None:
+    report = json.loads(_run("plan", "--day", "2026-01-05", "--json").stdout)
+    assert (report["targets"], report["to_submit"], report["most_pages_paid"]) == (2, 2, 2)
+    with Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}") as ledger:
+        assert ledger.progress.of("2026-01-05").targets == 0
+
+
+def test_planning_a_list_that_is_missing_names_it(environ: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    environ.setenv("SCRAPER_TARGETS", str(tmp_path / "nowhere.csv"))
+    assert "nowhere.csv" in _complaint("plan")
+
+
+def test_planning_a_list_without_a_url_column_says_what_is_missing(
+    environ: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "list.csv").write_text("address\nhttp://a.example/\n")
+    environ.setenv("SCRAPER_TARGETS", str(tmp_path / "list.csv"))
+    assert "no column `url`" in _complaint("plan")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("SCRAPER_DRAIN_SECONDS", "soon"),
+        ("SCRAPER_LEDGER_URL", "mysql://root:hidden@host/db"),
+        ("SCRAPER_SEND_GRACE_SECONDS", "1"),
+        ("SCRAPER_TIMEZONE", "Mars/Olympus"),
+    ],
+)
+def test_a_wrong_setting_is_named_by_every_command(
+    variable: str, value: str, environ: pytest.MonkeyPatch
+) -> None:
+    environ.setenv(variable, value)
+    for command in ("plan", "status", "audit", "migrate"):
+        said = _complaint(command)
+        assert f"{variable} takes" in said
+        assert "hidden" not in said
+
+
+def test_a_ledger_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    (tmp_path / "ledger.db").write_text("this is no database, and it is long enough to be read as one" * 20)
+    for command in ("plan", "status", "audit"):
+        said = _complaint(command)
+        assert "The ledger at sqlite" in said
+        assert "SCRAPER_LEDGER_URL" in said
+
+
+def test_an_audit_of_a_sandbox_that_does_not_answer_fails_in_a_line() -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        said = _complaint("audit", "--sandbox", f"http://127.0.0.1:{nobody.getsockname()[1]}")
+    assert "does not answer" in said
+
+
+def test_an_audit_that_finds_something_exits_1_and_says_what(tmp_path: Path) -> None:
+    assert _run("audit").exit_code == 0
+    with Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}") as ledger:
+        ledger.submissions.plan("2026-01-05", [Target("target-1", "http://a.example/")])
+        with ledger.engine.connect() as connection:
+            connection.exec_driver_sql("UPDATE submissions SET state = 'stored', job_id = 'job-1'")
+            connection.commit()
+    result = _run("audit", "--json")
+    assert result.exit_code == 1
+    (violation,) = json.loads(result.stdout)["violations"]
+    assert (violation["rule"], violation["target_id"]) == ("stored_has_result", "target-1")
+
+
+def test_the_status_of_an_empty_ledger_is_told_in_both_forms() -> None:
+    assert "Nothing is open." in _run("status").stdout
+    assert json.loads(_run("status", "--json").stdout)["days"] == []
+
+
+def test_a_variable_with_a_typing_error_is_pointed_out(environ: pytest.MonkeyPatch) -> None:
+    environ.setenv("SCRAPER_DRAIN_SECOND", "5")
+    result = _run("status")
+    assert result.exit_code == 0
+    assert "did you mean SCRAPER_DRAIN_SECONDS?" in result.stderr
