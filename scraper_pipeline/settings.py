@@ -213,7 +213,8 @@ class Settings(BaseSettings):
         description="the header that deliveries are signed in",
     )
     signature_schemes: Annotated[Words, AfterValidator(_as_schemes)] = Field(
-        ("hex", "sha256=", "base64"), description="how deliveries may be signed: any of hex, sha256=, base64, standard"
+        ("hex", "sha256=", "base64"),
+        description="how deliveries may be signed: any of hex, sha256=, base64, standard",
     )
     webhook_job_id_paths: Words = Field(
         ("data.job_id", "job_id"), description="where a delivery names its job, tried in turn"

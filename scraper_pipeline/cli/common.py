@@ -1,6 +1,7 @@
 """What the commands share: how errors are shown, and the options that several of them take."""
 
 import json
+import sys
 from collections.abc import Callable
 from datetime import date, datetime
 from functools import wraps
@@ -29,7 +30,9 @@ KNOWN_ERRORS = (
     DagsterError,
     InvalidOptions,
 )
-out, err = Console(), Console(stderr=True)
+_WIDTH_IN_A_FILE = 160  # where there is no terminal to be measured, nothing is to be cut
+out = Console(width=None if sys.stdout.isatty() else _WIDTH_IN_A_FILE)
+err = Console(stderr=True)
 
 
 def clear_errors(command: Callable[P, T]) -> Callable[P, T]:

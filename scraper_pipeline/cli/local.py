@@ -1,5 +1,6 @@
 """The commands that run everything on this machine: the demo, and the servers for daily use."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from scraper_pipeline.local import demo as demonstration
 from scraper_pipeline.local.dagster_ui import DagsterError
 from scraper_pipeline.local.stack import LocalStack, local_stack
 from scraper_pipeline.settings import load_settings, project_folder
+
+SANDBOX_PORT = 8765
 
 
 @click.command()
@@ -86,22 +89,29 @@ def _print_summary(summary: demonstration.DemoSummary) -> None:
 @click.option("--port", default=3000, show_default=True, type=click.IntRange(1, 65535), help="The UI's port.")
 @clear_errors
 def dev(port: int) -> None:
-    """Serve Dagster's UI and daemon until Ctrl-C; with the sandbox unless GEONODE_SCRAPER_API_KEY is set."""
-    settings = load_settings()
+    """Serve Dagster's UI and daemon until Ctrl-C.
+
+    Without GEONODE_SCRAPER_API_KEY everything runs against the sandbox, with a list, a ledger and a Dagster home of
+    its own below var/sandbox.
+    """
+    has_key = load_settings().api_key is not None
     folder = project_folder() / "var"
-    has_key = settings.api_key is not None
-    click.echo(
-        "Starting Dagster "
-        + ("with the real service ..." if has_key else "with a sandbox of the service ...")
-    )
-    environ: dict[str, str] = {}
-    if not has_key and not settings.targets.exists():
-        environ["SCRAPER_TARGETS"] = str(folder / "sandbox-targets.txt")
-    with local_stack(folder, environ, port=port, with_sandbox=not has_key) as stack:
-        if "SCRAPER_TARGETS" in environ:
-            Path(environ["SCRAPER_TARGETS"]).write_text(
-                demonstration.fetch_targets(stack.sandbox_url or "", 100)
-            )
+    environ = {name: value for name, value in os.environ.items() if name == "DAGSTER_HOME" and value}
+    if has_key:
+        click.echo("Starting Dagster with the real service ...")
+    else:
+        # experiments with the sandbox stay apart from real pages and from a real list
+        folder /= "sandbox"
+        environ = {
+            "SCRAPER_LEDGER_URL": f"sqlite:///{folder / 'ledger.db'}",
+            "SCRAPER_TARGETS": str(folder / "targets.txt"),
+        }
+        click.echo("No GEONODE_SCRAPER_API_KEY is set: starting Dagster with a sandbox of the service ...")
+    # always the same port: a list of yesterday names the same pages today
+    options = ("--port", str(SANDBOX_PORT))
+    with local_stack(folder, environ, port=port, with_sandbox=not has_key, sandbox_options=options) as stack:
+        if stack.sandbox_url:
+            Path(environ["SCRAPER_TARGETS"]).write_text(demonstration.fetch_targets(stack.sandbox_url, 100))
         used = load_settings(stack.environ)
         click.echo(f"The UI is at {stack.ui.url}, the service at {used.host}, the targets in {used.targets},")
         click.echo(f"the ledger at {used.ledger_location}, logs in {folder}. Ctrl-C ends it.")

@@ -19,6 +19,12 @@ from scraper_pipeline.local.processes import ChildProcess, free_port
 SANDBOX_KEY = "sandbox"
 _START_SECONDS = 180.0
 _WATCH_SECONDS = 5.0
+_WORKSPACE = """\
+load_from:
+  - python_module:
+      module_name: scraper_pipeline.definitions
+      location_name: scraper_pipeline
+"""
 
 
 @dataclass(frozen=True)
@@ -84,9 +90,11 @@ def local_stack(
         if not (home / "dagster.yaml").exists():
             shutil.copy(str(files("scraper_pipeline.local") / "dagster.yaml"), home / "dagster.yaml")
         port = port or free_port()
+        workspace = folder / "workspace.yaml"
+        workspace.write_text(_WORKSPACE)
         command = [
             *(sys.executable, "-m", "dagster", "dev", "--host", "127.0.0.1", "--port", str(port)),
-            *("-m", "scraper_pipeline.definitions", "--log-level", "warning"),
+            *("-w", str(workspace), "--log-level", "warning"),
         ]
         dagster = stack.enter_context(ChildProcess(command, given, folder / "dagster.log"))
         ui = DagsterUi(f"http://127.0.0.1:{port}")

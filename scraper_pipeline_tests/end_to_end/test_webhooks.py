@@ -130,7 +130,7 @@ def running(ledger_url: str, folder: Path) -> Iterator[Running]:
     receiver = ReceiverProcess(ledger_url, folder, secrets=())
     receiver.port = free_port()
     target_list = folder / "targets.txt"
-    options = ("--min-delay", "0", "--max-delay", "1", "--webhook-retries", "0.2,0.2")
+    options = ("--min-delay", "0", "--max-delay", "0.6", "--webhook-retries", "0.2,0.2")
     with (
         sandbox(folder, options) as url,
         dg.DagsterInstance.ephemeral() as instance,
@@ -222,9 +222,9 @@ def test_what_no_webhook_ever_tells_of_is_found_by_polling(pipeline: Running) ->
     pipeline.check(day)
 
 
-@pytest.mark.parametrize("form", ["other_secret", "garbage", "not_ascii", "absent"])
-def test_what_is_never_rightly_signed_comes_by_the_log_alone(pipeline: Running, form: str) -> None:
-    pipeline.set_faults(webhook_wrong_signature=[{"form": form}])
+def test_what_is_never_rightly_signed_comes_by_the_log_alone(pipeline: Running) -> None:
+    others = [{"form": form, "probability": 0.3} for form in ("garbage", "not_ascii", "absent", "empty")]
+    pipeline.set_faults(webhook_wrong_signature=[*others, {"form": "other_secret"}])
     with pipeline.without_polling():
         day = pipeline.submit()
         assert _share(pipeline.settle(day), Channel.DELIVERY_LOG) == PAGES + 1
@@ -250,10 +250,7 @@ def test_all_faults_together_still_store_everything_once(pipeline_on_either: Run
     pipeline.check(day)
 
 
-def test_without_a_receiver_everything_is_stored_once_by_polling_and_by_the_log(
-    pipeline_on_either: Running,
-) -> None:
-    pipeline = pipeline_on_either
+def test_without_a_receiver_everything_is_stored_once_by_polling_and_by_the_log(pipeline: Running) -> None:
     with pipeline.without_receiver():
         day = pipeline.submit()
         channels = pipeline.settle(day)

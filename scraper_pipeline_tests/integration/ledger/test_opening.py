@@ -1,7 +1,7 @@
 """Opening a ledger: a fresh database, one that many open at once, a newer one, and one that can't be reached."""
 
-import subprocess
-import sys
+import multiprocessing
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
@@ -10,40 +10,32 @@ from alembic.migration import MigrationContext
 
 from scraper_pipeline.ledger import Ledger, LedgerError, LedgerTooNew, LedgerUnavailable
 from scraper_pipeline.ledger.schema import metadata
-from scraper_pipeline_tests.integration.ledger.driving import contents, execute, plan
+from scraper_pipeline_tests.integration.ledger.driving import DAY, contents, execute, plan
+from scraper_pipeline_tests.integration.lifecycle import doomed
 
-_OPEN = """
-import sys, time
-from scraper_pipeline.ledger import Ledger, Target
-sys.stdout.write("ready"); sys.stdout.flush(); sys.stdin.readline()
-with Ledger.open(sys.argv[1]) as ledger:
-    ledger.submissions.plan("2026-03-01", [Target("t" + sys.argv[2], "https://site.test/" + sys.argv[2])])
-"""
+
+def _open_and_plan(url: str, number: int, start: Barrier) -> None:
+    start.wait(30)
+    with Ledger.open(url) as ledger:
+        plan(ledger, f"https://site.test/{number}")
 
 
 def test_many_processes_open_a_fresh_database_at_once(ledger_url: str) -> None:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([doomed.__name__])
+    start = context.Barrier(6)
     processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", _OPEN, ledger_url, str(number)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(6)
+        context.Process(target=_open_and_plan, args=(ledger_url, number, start)) for number in range(6)
     ]
     for process in processes:
-        assert process.stdout is not None
-        assert process.stdout.read(5) == "ready"
+        process.start()
     for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("\n")
-        process.stdin.flush()
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0] * 6
     for process in processes:
-        _, complaints = process.communicate(timeout=60)
-        assert (process.returncode, complaints) == (0, "")
+        process.close()
     with Ledger.open(ledger_url) as ledger:
-        assert ledger.progress.of("2026-03-01").planned == 6
+        assert ledger.progress.of(DAY).planned == 6
 
 
 def test_the_migrations_make_the_schema_that_the_code_is_written_for(ledger_url: str) -> None:

@@ -31,7 +31,7 @@ def world_clock() -> WorldClock:
 
 @pytest.fixture
 def service(world_clock: WorldClock) -> Iterator[SandboxServer]:
-    config = SandboxConfig(min_delay=0.0, max_delay=0.02, fetch_timeout=0.3)
+    config = SandboxConfig(min_delay=0.0, max_delay=0.02, fetch_timeout=30.0)
     with SandboxServer(config, clock=world_clock.for_service) as server:
         yield server
 

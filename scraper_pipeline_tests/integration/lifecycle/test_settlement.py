@@ -24,6 +24,7 @@ def _letters(world: World) -> dict[str, str]:
 
 async def test_a_list_with_every_kind_of_trouble_comes_to_its_end(world: World) -> None:
     urls = site_targets(world.service.url, 20)
+    world.service.set_faults(job_failed={"url_contains": "/slow/", "code": "TIMEOUT"})
     await world.bring_to_an_end(*urls)
     kinds = {url.rsplit("/site/", 1)[1].split("/")[0]: state_of(world.ledger, url) for url in urls}
     assert kinds == {
