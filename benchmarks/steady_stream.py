@@ -9,13 +9,13 @@ import argparse
 import math
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import httpx
@@ -165,7 +165,7 @@ class Sandbox:
     def _client(self) -> httpx.Client:
         return httpx.Client(base_url=self.url, trust_env=False, timeout=30)
 
-    def _get(self, what: str) -> dict[str, object] | dict[str, int] | dict[str, list[dict[str, str]]]:
+    def _get(self, what: str) -> Any:
         with self._client() as client:
             return client.get(f"/sandbox/{what}").raise_for_status().json()
 
@@ -194,12 +194,12 @@ def _latencies(ledger: Ledger, streamed: set[str]) -> list[float]:
     ]
 
 
-def _wait(condition: object, what: str) -> None:
+def _wait(condition: Callable[[], object], what: str) -> None:
     end = time.monotonic() + _PATIENCE_SECONDS
-    while not condition():  # type: ignore[operator]
+    while not condition():
         if time.monotonic() > end:
             raise RuntimeError(f"Waited {_PATIENCE_SECONDS:g} s in vain for {what}")
-        threading.Event().wait(0.25)
+        time.sleep(0.25)
 
 
 def _say(text: str) -> None:

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 import click
 import httpx
 from rich.console import Console
+from sqlalchemy.exc import DBAPIError
 
 from scraper_pipeline.ledger import LedgerError
 from scraper_pipeline.local.dagster_ui import DagsterError
@@ -44,6 +45,9 @@ def clear_errors(command: Callable[P, T]) -> Callable[P, T]:
             return command(*args, **kwargs)
         except KNOWN_ERRORS as error:
             raise click.ClickException(str(error)) from None
+        except DBAPIError as error:
+            reason = (str(error.orig).strip().splitlines() or ["no reason given"])[0]
+            raise click.ClickException(f"The ledger's database failed: {reason}") from None
         except httpx.HTTPError as error:
             raise click.ClickException(f"The sandbox does not answer: {type(error).__name__}") from None
 

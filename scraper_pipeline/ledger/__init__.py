@@ -32,6 +32,7 @@ from scraper_pipeline.ledger.records import (
     StoredPage,
     Target,
     hash_url,
+    is_marked_url,
     mark_url,
     unmark_url,
 )
@@ -87,6 +88,7 @@ __all__ = [
     "Which",
     "chunked",
     "hash_url",
+    "is_marked_url",
     "mark_url",
     "unmark_url",
     "utc_now",

@@ -74,6 +74,11 @@ def mark_url(url: str, request_id: str) -> str:
     return url if "#" in url else f"{url}{_MARKER}{request_id}"
 
 
+def is_marked_url(url: str) -> bool:
+    """Whether the URL carries the marker of a request."""
+    return _MARKER in url
+
+
 def unmark_url(url: str) -> str:
     """The URL as it was before it was marked."""
     return url.partition(_MARKER)[0]

@@ -142,7 +142,7 @@ class WebhookStore(StorePart):
                         _attempt.delivery_id.in_([str(row["delivery_id"]) for row in by_key.values()]),
                     )
                 )
-                statement = self.insert(deliveries).values(list(by_key.values()))
+                statement = self.insert(deliveries)
                 changed: dict[str, Any] = {
                     name: statement.excluded[name] for name in ("status", "http_status", "delivered_at")
                 }
@@ -150,7 +150,8 @@ class WebhookStore(StorePart):
                 connection.execute(
                     statement.on_conflict_do_update(
                         index_elements=["webhook_id", "delivery_id"], set_=changed
-                    )
+                    ),
+                    list(by_key.values()),
                 )
             new += len(by_key) - (known or 0)
         return new
@@ -222,7 +223,7 @@ class WebhookStore(StorePart):
                 ]
                 if not rows:
                     continue
-                statement = self.insert(processed_events).values(rows)
+                statement = self.insert(processed_events)
                 connection.execute(
                     statement.on_conflict_do_update(
                         index_elements=["job_id"],
@@ -234,7 +235,8 @@ class WebhookStore(StorePart):
                             "replays": _event.replays + 1,
                             "replayed_at": now,
                         },
-                    )
+                    ),
+                    rows,
                 )
                 finished = connection.scalar(
                     select(func.count())

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
 from time import monotonic as system_monotonic
 
-from scraper_pipeline.ledger import Ledger, OverdueSubmission, mark_url
+from scraper_pipeline.ledger import Ledger, OverdueSubmission, is_marked_url, mark_url
 from scraper_pipeline.lifecycle.policy import LifecyclePolicy, is_past
 from scraper_pipeline.lifecycle.service_clock import ServiceClock
 from scraper_pipeline.scraper_api import DeadlineExceeded, JobListing, JobSummary, ScraperClient
@@ -63,8 +63,9 @@ async def resolve_lost_answers(
             continue
         bound = ledger.submissions.bound_jobs(job.job_id for job in jobs)
         free = [job for job in jobs if job.job_id not in bound]
+        is_marked = policy.mark_urls and any(is_marked_url(job.url) for job in jobs)
         for row in window.rows:
-            _resolve(ledger, policy, row, _candidates(row, free, clock, policy), report, chance)
+            _resolve(ledger, policy, row, _candidates(row, free, clock, is_marked), report, chance)
     return report
 
 
@@ -110,7 +111,9 @@ class _Search:
             listing = await self.page(start, end, page, PAGE_SIZE)
             if listing.is_capped:
                 return await self._list_halves(start, end)
-            if listing.unreadable:
+            page_size = listing.page_size or PAGE_SIZE
+            is_short = page < (listing.page_count or 0) and len(listing.jobs) < page_size
+            if listing.unreadable or is_short:
                 return None
             found.update((job.job_id, job) for job in listing.jobs)
             more = page + 1 if listing.page_count is None and len(listing.jobs) == PAGE_SIZE else page
@@ -130,11 +133,14 @@ class _Search:
 
 
 def _candidates(
-    row: OverdueSubmission, free: list[JobSummary], clock: ServiceClock, policy: LifecyclePolicy
+    row: OverdueSubmission, free: list[JobSummary], clock: ServiceClock, is_marked: bool
 ) -> list[JobSummary]:
-    """The unbound jobs for the row's URL that were made after its claim; one of unknown age may be."""
+    """The unbound jobs for the row's URL that were made after its claim; one of unknown age may be.
+
+    The marker is looked for only where the service is seen to echo it: one that drops fragments lists bare URLs.
+    """
     claimed = clock.earliest(row.sent_at)
-    url = mark_url(row.url, row.request_id) if policy.mark_urls else row.url
+    url = mark_url(row.url, row.request_id) if is_marked else row.url
     return [job for job in free if job.url == url and _latest_creation(job) >= claimed]
 
 

@@ -128,9 +128,12 @@ async def _send_chunk(
 
     failures: list[ScraperError] = []
     accepted_before = report.accepted + report.refused
-    async with asyncio.TaskGroup() as group:
-        group.create_task(send_all())
-        group.create_task(_record_all(ledger, answers, report, failures, policy, chance))
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(send_all())
+            group.create_task(_record_all(ledger, answers, report, failures, policy, chance))
+    except ExceptionGroup as several:  # the ledger failed: one reason says it all
+        raise several.exceptions[0] from None
     if account_error:
         raise account_error[0]
     if failures and report.accepted + report.refused == accepted_before:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import dagster as dg
+from sqlalchemy.exc import DBAPIError
 
 from scraper_pipeline.ledger import LedgerError
 from scraper_pipeline.scraper_api import PaymentRequired, ScraperError, Unauthorized
@@ -26,5 +27,8 @@ def explained_failures() -> Iterator[None]:
     except ScraperError as error:
         advice = next((text for kind, text in _ADVICE.items() if isinstance(error, kind)), _NOTHING_LOST)
         raise dg.Failure(f"{error}. {advice}", metadata={"error": type(error).__name__}) from None
+    except DBAPIError as error:
+        reason = (str(error.orig).strip().splitlines() or ["no reason given"])[0]
+        raise dg.Failure(f"The ledger's database failed: {reason}. {_NOTHING_LOST}") from None
     except (SettingsError, TargetListError, LedgerError, WebhookSecretsError) as error:
         raise dg.Failure(str(error), metadata={"error": type(error).__name__}) from None

@@ -20,6 +20,7 @@ from scraper_pipeline_tests.integration.dagster.secrecy import everything_said
 from scraper_pipeline_tests.integration.sandbox.receiver import Receiver
 
 RESOURCES = ("ledger", "scraper", "webhook_secrets")
+on_one_database = pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
 
 
 @pytest.fixture
@@ -79,6 +80,7 @@ def outputs_of(result: dg.ExecuteInProcessResult, op: str) -> dict[str, Any]:
     return plain(event.step_output_data.metadata)
 
 
+@on_one_database
 def test_without_webhooks_the_sensor_says_that_news_comes_by_polling(pipeline: Pipeline) -> None:
     skipped = tick(pipeline)
     assert isinstance(skipped, dg.SkipReason)
@@ -101,6 +103,7 @@ def test_what_was_refused_is_news_and_is_shown_in_numbers(registered: Pipeline, 
     assert registered.audit() == []
 
 
+@on_one_database
 def test_the_figures_are_numbers_and_have_the_same_names_at_every_tick(
     registered: Pipeline, receiver: Receiver
 ) -> None:
@@ -116,6 +119,7 @@ def test_the_figures_are_numbers_and_have_the_same_names_at_every_tick(
     assert 0 <= after["latency_p50_seconds"] <= after["latency_p95_seconds"] < 60
 
 
+@on_one_database
 @pytest.mark.usefixtures("impatient_client")
 def test_a_service_that_can_not_be_reached_fails_the_tick(
     registered: Pipeline, environment: pytest.MonkeyPatch, refusing_host: str
@@ -125,6 +129,7 @@ def test_a_service_that_can_not_be_reached_fails_the_tick(
         tick(registered)
 
 
+@on_one_database
 def test_a_service_that_does_not_answer_fails_the_tick_within_its_time(
     registered: Pipeline, environment: pytest.MonkeyPatch, silent_host: str
 ) -> None:
@@ -134,12 +139,14 @@ def test_a_service_that_does_not_answer_fails_the_tick_within_its_time(
         tick(registered)
 
 
+@on_one_database
 def test_a_wrong_key_fails_the_tick_and_names_the_variable(registered: Pipeline) -> None:
     registered.sandbox.set_faults(unauthorized=True)
     with pytest.raises(dg.Failure, match="GEONODE_SCRAPER_API_KEY"):
         tick(registered)
 
 
+@on_one_database
 def test_a_webhook_that_is_gone_is_counted(registered: Pipeline) -> None:
     registered.ledger.webhooks.remember(
         RegisteredWebhook("never-was", "http://127.0.0.1:9/", "extract_completed", False, datetime.now(UTC))
@@ -148,6 +155,7 @@ def test_a_webhook_that_is_gone_is_counted(registered: Pipeline) -> None:
     assert (metadata["webhooks"], metadata["gone"]) == (2, 1)
 
 
+@on_one_database
 @pytest.mark.parametrize("pages", [9, 10])
 def test_webhooks_that_are_silent_while_jobs_finish_are_warned_of(registered: Pipeline, pages: int) -> None:
     registered.sandbox.set_faults(webhook_drop=True)
@@ -172,6 +180,7 @@ def test_acknowledgements_that_never_reach_the_ledger_are_silence(
     assert reported(registered)[1].passed
 
 
+@on_one_database
 def test_webhooks_that_are_switched_off_are_not_missed(registered: Pipeline) -> None:
     [ours] = registered.ledger.webhooks.registered()
     registered.ledger.webhooks.remember(RegisteredWebhook(**{**ours.__dict__, "is_active": False}))
@@ -181,6 +190,7 @@ def test_webhooks_that_are_switched_off_are_not_missed(registered: Pipeline) -> 
     assert reported(registered)[1].passed
 
 
+@on_one_database
 def test_the_check_can_be_run_by_itself(registered: Pipeline) -> None:
     result = dg.materialize(
         [
@@ -196,6 +206,7 @@ def test_the_check_can_be_run_by_itself(registered: Pipeline) -> None:
     assert [one.passed for one in result.get_asset_check_evaluations()] == [True]
 
 
+@on_one_database
 def test_the_rotation_job_renews_the_secret_and_says_nothing_of_it(
     registered: Pipeline, secrets: SecretsFile, receiver: Receiver
 ) -> None:
@@ -209,6 +220,7 @@ def test_the_rotation_job_renews_the_secret_and_says_nothing_of_it(
     assert not any(entry.secret.get_secret_value().removeprefix("whsec_") in said for entry in after)
 
 
+@on_one_database
 def test_a_rotation_job_whose_file_can_not_be_kept_fails_with_what_to_do(
     registered: Pipeline, secrets: SecretsFile
 ) -> None:
@@ -231,12 +243,13 @@ def test_the_replay_job_takes_jobs_up_again_and_may_be_repeated(
     second = registered.run("replay_webhook_deliveries", day=None, run_config=config)
     assert outputs_of(second, "replay") == {"taken_up": 0, "already_done": 2, "not_ours": 1}
     since = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
-    config = {"ops": {"replay": {"config": {"since": since}}}}
-    third = registered.run("replay_webhook_deliveries", day=None, run_config=config)
+    recent = {"ops": {"replay": {"config": {"since": since}}}}
+    third = registered.run("replay_webhook_deliveries", day=None, run_config=recent)
     assert outputs_of(third, "replay") == {"taken_up": 0, "already_done": 2, "not_ours": 0}
     assert registered.audit() == []
 
 
+@on_one_database
 def test_a_replay_job_that_can_not_read_its_time_says_what_it_takes(pipeline: Pipeline) -> None:
     config = {"ops": {"replay": {"config": {"since": "last week"}}}}
     result = pipeline.run("replay_webhook_deliveries", day=None, run_config=config)

@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from scraper_pipeline.ledger import Channel, DeliveryAttempt, Ledger, LetterCode, RegisteredWebhook
+from scraper_pipeline.ledger import Channel, DeliveryAttempt, GivenUp, Ledger, LetterCode, RegisteredWebhook
 from scraper_pipeline.ledger.schema import deliveries, processed_events
 from scraper_pipeline.lifecycle import DeliveryLogReport, read_delivery_log
 from scraper_pipeline.scraper_api import ScraperClient, ServerError
 from scraper_pipeline_tests.integration.ledger.driving import (
-    GivenUp,
     HandClock,
     accept,
     bring_news,

@@ -17,6 +17,7 @@ from scraper_pipeline_tests.integration.sandbox.receiver import Received, Receiv
 from scraper_pipeline_tests.integration.webhooks.signing import calls, is_signed_by_the_newest
 
 CREATIONS, ROTATIONS = "POST /v1/webhooks", "/rotate-secret"
+on_one_database = pytest.mark.parametrize("fresh_url", ["sqlite"], indirect=True)
 
 
 class Killed(BaseException):
@@ -70,6 +71,7 @@ async def test_a_second_registration_finds_the_first_and_changes_nothing(
     assert (calls(world.service, CREATIONS), calls(world.service, ROTATIONS)) == (1, 0)
 
 
+@on_one_database
 async def test_another_address_is_another_webhook(world: World, register: Any, secrets: SecretsFile) -> None:
     await register()
     assert counted(await register(url="http://127.0.0.1:9/webhooks/geonode")) == (1, 0, 0)
@@ -88,6 +90,7 @@ async def test_a_webhook_whose_creation_was_answered_into_the_void_is_found_and_
     assert is_signed_by_the_newest(await deliver(world, receiver), secrets)
 
 
+@on_one_database
 async def test_a_registration_that_was_killed_before_the_secret_was_kept_is_repaired(
     world: World, register: Any, secrets: SecretsFile, receiver: Receiver
 ) -> None:
@@ -112,6 +115,7 @@ async def test_a_rotation_that_was_killed_before_the_secret_was_kept_is_repaired
     assert counted(await register()) == (0, 1, 0)
 
 
+@on_one_database
 async def test_a_webhook_that_was_switched_off_is_switched_on_again(
     world: World, register: Any, secrets: SecretsFile, receiver: Receiver
 ) -> None:
@@ -123,6 +127,7 @@ async def test_a_webhook_that_was_switched_off_is_switched_on_again(
     assert is_signed_by_the_newest(await deliver(world, receiver), secrets)
 
 
+@on_one_database
 async def test_a_lost_secrets_file_is_made_again(
     world: World, register: Any, secrets: SecretsFile, receiver: Receiver
 ) -> None:
@@ -154,6 +159,7 @@ async def test_a_registration_again_does_not_forget_when_the_secret_was_rotated(
     assert world.ledger.webhooks.registered() == [rotated]
 
 
+@on_one_database
 @pytest.mark.parametrize(
     ("faults", "error"),
     [
@@ -173,6 +179,7 @@ async def test_a_registration_that_fails_leaves_the_other_secrets_as_they_are(
     assert secrets.read() == before
 
 
+@on_one_database
 async def test_a_full_account_is_told_so_and_nothing_is_kept(
     world: World, register: Any, secrets: SecretsFile
 ) -> None:
@@ -184,6 +191,7 @@ async def test_a_full_account_is_told_so_and_nothing_is_kept(
     assert world.ledger.webhooks.registered() == []
 
 
+@on_one_database
 @pytest.mark.parametrize("act", ["register", "rotate"])
 async def test_a_secrets_file_that_can_not_be_kept_is_found_before_the_service_is_asked_for_a_secret(
     world: World, register: Any, secrets: SecretsFile, act: str
@@ -199,6 +207,7 @@ async def test_a_secrets_file_that_can_not_be_kept_is_found_before_the_service_i
     assert secrets.path.read_text() == "{"
 
 
+@on_one_database
 async def test_a_folder_that_can_not_be_made_is_found_before_a_webhook_is_made(
     world: World, register: Any, tmp_path: Path
 ) -> None:

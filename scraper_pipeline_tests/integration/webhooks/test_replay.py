@@ -5,15 +5,13 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import select
 
-from scraper_pipeline.ledger import Channel, Ledger, LetterCode, RegisteredWebhook
+from scraper_pipeline.ledger import Channel, GivenUp, Ledger, LetterCode, NotYet, RegisteredWebhook
 from scraper_pipeline.ledger.schema import processed_events
 from scraper_pipeline.lifecycle import replay_deliveries
 from scraper_pipeline.scraper_api import ScraperClient
 from scraper_pipeline_tests.integration.ledger.driving import (
     DAY,
-    GivenUp,
     HandClock,
-    NotYet,
     accept,
     bring_news,
     claim_jobs,

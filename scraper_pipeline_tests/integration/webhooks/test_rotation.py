@@ -27,6 +27,7 @@ from scraper_pipeline_tests.integration.webhooks.signing import (
 )
 
 ROTATIONS = "/rotate-secret"
+on_one_database = pytest.mark.parametrize("fresh_url", ["sqlite"], indirect=True)
 
 
 class Killed(BaseException):
@@ -119,6 +120,7 @@ async def test_a_refusal_is_replayed_while_the_service_still_tries_again(
     assert (await rotate(world, secrets)).replayed == 1
 
 
+@on_one_database
 async def test_old_secrets_end_after_a_day_and_the_newest_never(
     world: World, secrets: SecretsFile, receiver: Receiver
 ) -> None:
@@ -133,6 +135,7 @@ async def test_old_secrets_end_after_a_day_and_the_newest_never(
     assert secrets.valid(world.clock.now()) == [secrets.read()[-1]]
 
 
+@on_one_database
 async def test_a_rotation_whose_answer_was_lost_is_made_once_more(
     world: World, secrets: SecretsFile, receiver: Receiver
 ) -> None:
@@ -144,6 +147,7 @@ async def test_a_rotation_whose_answer_was_lost_is_made_once_more(
     assert is_signed_by_the_newest(receiver.wait(1)[0], secrets)
 
 
+@on_one_database
 @pytest.mark.parametrize(
     ("faults", "error"),
     [
@@ -197,6 +201,7 @@ def _die(*_: object, **__: object) -> None:
     raise Killed
 
 
+@on_one_database
 @pytest.mark.parametrize(
     "kill", [_kill_at_the_file, _kill_at_the_expiry, _kill_at_the_ledger, _kill_at_the_log]
 )
@@ -231,6 +236,7 @@ def _values(secrets: SecretsFile) -> list[str]:
     return [entry.secret.get_secret_value() for entry in secrets.read()]
 
 
+@on_one_database
 async def test_the_new_secret_is_kept_before_the_old_one_may_end(
     world: World, secrets: SecretsFile, receiver: Receiver
 ) -> None:
@@ -256,6 +262,7 @@ async def test_a_webhook_that_is_gone_does_not_keep_the_others_from_being_rotate
     assert (report.rotated, report.gone) == (1, 1)
 
 
+@on_one_database
 async def test_one_webhook_can_be_rotated_by_itself(
     world: World, secrets: SecretsFile, receiver: Receiver
 ) -> None:
