@@ -59,8 +59,8 @@ class _Entry:
 class Inbox:
     """Hands deliveries from the event loop to the thread that commits them, and their fate back.
 
-    ``open_store`` is called in that thread, and again after each failure, so that the database may be down when the
-    receiver starts. What waits is bounded by number, and each one's wait by time.
+    ``open_store`` is called in that thread, again and again until it succeeds, so that the database may be down when
+    the receiver starts. What waits is bounded by number, and each one's wait by time.
     """
 
     def __init__(

@@ -251,3 +251,16 @@ async def test_resolving_twice_at_once_binds_once(world: World) -> None:
     reports = await asyncio.gather(world.resolve(), world.resolve())
     assert sum(report.bound for report in reports) == 4
     assert world.ledger.audit.check() == []
+
+
+async def test_a_listing_with_a_page_that_is_short_proves_no_absence(world: World) -> None:
+    [job] = await _lose(world, world.url("pages/1"))
+    for number in range(101):
+        await world.post(world.url(f"pages/{1000 + number}"))
+    world.let_grace_pass()
+    world.service.set_faults(listing_empty_page={"count": 2})
+    report = await world.resolve()
+    assert (report.planned_again, report.waiting) == (0, 1)
+    world.service.clear_faults()
+    assert (await world.resolve()).bound == 1
+    assert _bound_job(world, world.url("pages/1")) == job

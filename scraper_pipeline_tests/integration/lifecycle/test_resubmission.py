@@ -1,0 +1,107 @@
+"""Rule 7 against a real service: settled targets are submitted once more, because somebody asked for it."""
+
+import pytest
+from sqlalchemy import select
+
+from scraper_pipeline.ledger import Which
+from scraper_pipeline.ledger.schema import dead_letters, submissions
+from scraper_pipeline.lifecycle import ResubmissionReport, resubmit_targets
+from scraper_pipeline_tests.integration.ledger.driving import rows
+from scraper_pipeline_tests.integration.lifecycle.world import DAY, World
+
+
+async def _ask(world: World, which: Which = "failed", limit: int | None = None) -> ResubmissionReport:
+    async with world.client() as client:
+        return await resubmit_targets(world.ledger, client, DAY, which, limit)
+
+
+async def _give_up(world: World, url: str) -> str:
+    """Have a target given up whose job goes on; returns the job."""
+    world.service.set_faults(never_finish={"url_contains": url.rpartition("/")[2]})
+    await world.submit(url)
+    world.clock.advance(world.policy.job_timeout + 1)
+    await world.poll()
+    world.settle()
+    [row] = rows(world.ledger, select(submissions))
+    assert (row.state, row.given_up) == ("dead", True)
+    world.service.clear_faults()
+    return str(row.job_id)
+
+
+async def test_a_parked_target_goes_out_again_with_its_letter_resolved(world: World) -> None:
+    await world.submit(world.url("broken/1"))
+    world.settle()
+    assert (await _ask(world)).planned == 1
+    [letter] = rows(world.ledger, select(dead_letters))
+    assert letter.resolution == "resubmitted"
+    assert [row.state for row in rows(world.ledger, select(submissions))] == ["superseded", "planned"]
+    assert world.violations() == []
+
+
+async def test_the_cap_counts_from_the_resubmission(world: World) -> None:
+    world.service.set_faults(job_failed={"code": "TIMEOUT", "retryable": True})
+    await world.submit(world.url("pages/1"))
+    await _settle_until_parked(world)
+    assert rows(world.ledger, select(dead_letters))[-1].attempts == 3
+    await _ask(world)
+    await world.submit()
+    await _settle_until_parked(world)
+    assert rows(world.ledger, select(dead_letters))[-1].attempts == 6
+
+
+async def _settle_until_parked(world: World) -> None:
+    for _ in range(3):
+        world.settle()
+        world.clock.advance(60)
+        await world.submit()
+    assert world.ledger.progress.of(DAY).dead == 1
+
+
+async def test_what_is_stored_is_left_alone_unless_all_is_asked_for(world: World) -> None:
+    await world.submit(*world.urls(3))
+    world.settle()
+    assert (await _ask(world)).planned == 0
+    assert (await _ask(world, "all", limit=2)).planned == 2
+    await world.submit()
+    world.settle()
+    assert world.posts() == 5
+    assert world.ledger.progress.of(DAY).stored == 3
+    assert world.violations() == []
+
+
+async def test_a_target_whose_given_up_job_still_runs_is_refused(world: World) -> None:
+    await _give_up(world, world.url("pages/1"))
+    assert await _ask(world) == ResubmissionReport(planned=0, running=1, settled=0)
+    assert world.posts() == 1
+
+
+async def test_a_given_up_job_that_was_completed_after_all_is_settled_instead(world: World) -> None:
+    job = await _give_up(world, world.url("pages/1"))
+    world.service.finish_job(job)
+    assert await _ask(world) == ResubmissionReport(planned=0, running=0, settled=1)
+    world.settle()
+    assert (world.ledger.progress.of(DAY).stored, world.posts()) == (1, 1)
+    assert world.violations() == []
+
+
+async def test_a_target_whose_job_the_service_has_lost_goes_out_again(world: World) -> None:
+    await _give_up(world, world.url("pages/1"))
+    world.service.set_faults(job_404=True)
+    assert await _ask(world) == ResubmissionReport(planned=1, running=0, settled=0)
+
+
+async def test_two_operators_at_once_plan_a_target_once(world: World) -> None:
+    await world.submit(world.url("broken/1"))
+    world.settle()
+    seen_by_both = world.ledger.resubmissions.settled_targets(DAY, "failed")
+    assert world.ledger.resubmissions.resubmit(seen_by_both) == 1
+    assert world.ledger.resubmissions.resubmit(seen_by_both) == 0
+    assert world.ledger.progress.of(DAY).planned == 1
+
+
+@pytest.mark.parametrize("which", ["failed", "all"])
+async def test_what_is_in_flight_is_never_resubmitted(world: World, which: Which) -> None:
+    world.service.set_faults(never_finish=True)
+    await world.submit(world.url("pages/1"))
+    world.plan(world.url("pages/2"))
+    assert (await _ask(world, which)).planned == 0
