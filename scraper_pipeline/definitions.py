@@ -14,8 +14,6 @@ from scraper_pipeline.resources import (
 from scraper_pipeline.schedules import daily_submission_schedule, secret_rotation_schedule
 from scraper_pipeline.sensors import delivery_log_sensor, job_status_sensor
 
-_ledger = LedgerResource()
-
 defs = dg.Definitions(
     assets=ASSETS,
     asset_checks=CHECKS,
@@ -23,11 +21,11 @@ defs = dg.Definitions(
     sensors=[job_status_sensor, delivery_log_sensor],
     schedules=[daily_submission_schedule, secret_rotation_schedule],
     resources={
-        "ledger": _ledger,
+        "ledger": LedgerResource(),
         "scraper": ScraperResource(),
         "target_list": TargetListResource(),
         "webhook_secrets": WebhookSecretsResource(),
-        "idempotency_io_manager": IdempotencyIOManager(ledger=_ledger),
+        "idempotency_io_manager": IdempotencyIOManager(),
     },
     # The UI's Materialize button takes no job's executor, only this one.
     executor=dg.in_process_executor,

@@ -21,5 +21,6 @@ secret_rotation_schedule = dg.ScheduleDefinition(
     name="secret_rotation_schedule",
     job=rotate_webhook_secrets,
     cron_schedule="30 3 1 * *",
+    execution_timezone=DAYS.timezone,
     description="Rotates the webhooks' secrets on the first of each month. Off until switched on.",
 )

@@ -17,14 +17,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _no_settings_of_the_developer() -> Iterator[None]:
-    """Whatever is set outside, no test may meet a real account, ledger or Dagster home."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name in list(os.environ):
-            if name.startswith(("SCRAPER_", "GEONODE_", "DAGSTER_")):
-                patch.delenv(name)
-        yield
+def pytest_configure(config: pytest.Config) -> None:
+    """Whatever the developer has set, no test may meet a real account, ledger or Dagster home.
+
+    Before anything is collected: the days are read from the settings when their module is imported.
+    """
+    patch = pytest.MonkeyPatch()
+    config.add_cleanup(patch.undo)
+    for name in list(os.environ):
+        if name.startswith(("SCRAPER_", "GEONODE_", "DAGSTER_")):
+            patch.delenv(name)
 
 
 @pytest.fixture(scope="session")

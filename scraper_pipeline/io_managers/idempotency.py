@@ -17,11 +17,9 @@ class IdempotencyIOManager(dg.ConfigurableIOManager):
     than the work on it. What is handed over twice is stored once.
     """
 
-    ledger: dg.ResourceDependency[LedgerResource]
-
     def handle_output(self, context: dg.OutputContext, obj: Iterable[Sequence[JobOutcome]]) -> None:
         report = CommitReport()
-        with explained_failures(), self.ledger.open() as ledger:
+        with explained_failures(), LedgerResource().open() as ledger:
             for chunk in obj:
                 report += ledger.outcomes.commit(chunk)
                 parked = report.dead + report.given_up
@@ -39,6 +37,6 @@ class IdempotencyIOManager(dg.ConfigurableIOManager):
         available = LETTER_COLUMNS if is_letters else RESULT_COLUMNS
         columns = list((context.definition_metadata or {}).get("columns", available))
         days = list(context.asset_partition_keys)
-        with explained_failures(), self.ledger.open() as ledger:
+        with explained_failures(), LedgerResource().open() as ledger:
             read = ledger.progress.read_letters if is_letters else ledger.progress.read_results
             return pd.DataFrame([dict(row) for row in read(days, columns)], columns=pd.Index(columns))
