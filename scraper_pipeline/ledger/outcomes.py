@@ -1,15 +1,16 @@
-"""Rules 3, 4 and 6: news is claimed, and the outcome of a job is committed together with ``processed_at``."""
+"""Rules 4 and 6: the outcome of a job is committed together with ``processed_at``."""
 
-import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, exists, func, insert, literal, or_, select, update
+from sqlalchemy import Connection, and_, bindparam, exists, insert, literal, or_, select, update
 
-from scraper_pipeline.ledger.base import StorePart, chunked, in_state
+from scraper_pipeline.ledger.base import chunked, in_state
+from scraper_pipeline.ledger.claims import ClaimStore
 from scraper_pipeline.ledger.errors import LedgerConflict
+from scraper_pipeline.ledger.letters import letter_row
 from scraper_pipeline.ledger.records import (
     ClaimedJob,
     CommitReport,
@@ -55,8 +56,8 @@ class _Moves:
     stored: list[int] = field(default_factory=list)
     empty: int = 0
     superseded: list[_NextAttempt] = field(default_factory=list)
-    dead: list[dict[str, Any]] = field(default_factory=list)
-    given_up: list[dict[str, Any]] = field(default_factory=list)
+    dead: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
+    given_up: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
     confirmed_dead: list[tuple[Any, Failure]] = field(default_factory=list)
     reopened: list[Any] = field(default_factory=list)
     pages: list[dict[str, Any]] = field(default_factory=list)
@@ -64,84 +65,10 @@ class _Moves:
 
 
 @dataclass(frozen=True)
-class OutcomeStore(StorePart):
+class OutcomeStore(ClaimStore):
     """The one place where anything becomes final."""
 
     resubmission: ResubmissionPolicy = ResubmissionPolicy()
-
-    def claim(self, partition_key: str, limit: int, lease_seconds: float) -> list[ClaimedJob]:
-        """Take up to ``limit`` jobs with unprocessed news that rows of this partition are bound to (rule 3).
-
-        Until the lease ends no other caller gets them; an answer whose claim was lost meanwhile is dropped at commit.
-        """
-        now, token = self.clock(), uuid.uuid4().hex
-        pending = (
-            select(_event.job_id)
-            .join(jobs, _job.job_id == _event.job_id)
-            .where(
-                self.in_scope(jobs),
-                _job.partition_key == partition_key,
-                _event.processed_at.is_(None),
-                _event.given_up_at.is_(None),
-                _event.available_at <= now,
-            )
-            .order_by(_event.available_at, _event.job_id)
-            .limit(limit)
-            .with_for_update(skip_locked=True, of=processed_events)
-            .cte("pending")
-        )
-        with self.writing() as connection:
-            claimed = connection.execute(
-                update(processed_events)
-                .where(_event.job_id.in_(select(pending.c.job_id)), _event.processed_at.is_(None))
-                .values(
-                    claimed_by=token,
-                    available_at=now + timedelta(seconds=lease_seconds),
-                    tries=_event.tries + 1,
-                )
-                .returning(_event.job_id, _event.tries)
-            ).all()
-            tries = {row.job_id: row.tries for row in claimed}
-            found: list[Any] = []
-            for chunk in chunked(tries):
-                found += connection.execute(
-                    select(
-                        _job.job_id, _job.kind, _job.accepted_at, _job.missing_since,
-                        func.min(_row.url).label("url"), func.min(_row.item_key).label("item_key"),
-                    )
-                    .join(submissions, _row.job_id == _job.job_id)
-                    .where(_job.job_id.in_(chunk))
-                    .group_by(_job.job_id, _job.kind, _job.accepted_at, _job.missing_since)
-                ).all()  # fmt: skip
-        return [
-            ClaimedJob(
-                r.job_id, r.kind, token, r.url, r.item_key, r.accepted_at, r.missing_since, tries[r.job_id]
-            )
-            for r in sorted(found, key=lambda r: r.job_id)
-        ]
-
-    def renew(self, claimed: Iterable[ClaimedJob], lease_seconds: float) -> None:
-        """Prolong claims that are still held."""
-        self._change_claims(claimed, {"available_at": self.clock() + timedelta(seconds=lease_seconds)})
-
-    def release(self, claimed: Iterable[ClaimedJob]) -> None:
-        """Give claimed jobs back untouched, for anyone to take at once."""
-        self._change_claims(
-            claimed, {"available_at": self.clock(), "claimed_by": None, "tries": _event.tries - 1}
-        )
-
-    def _change_claims(self, claimed: Iterable[ClaimedJob], changes: dict[str, Any]) -> None:
-        for chunk in chunked(claimed):
-            with self.writing() as connection:
-                connection.execute(
-                    update(processed_events)
-                    .where(
-                        _event.job_id.in_([job.job_id for job in chunk]),
-                        _event.claimed_by.in_(sorted({job.claim for job in chunk})),
-                        _event.processed_at.is_(None),
-                    )
-                    .values(changes)
-                )
 
     def commit(self, outcomes: Sequence[JobOutcome]) -> CommitReport:
         """Commit a chunk of outcomes whole: results, dead letters, next attempts and ``processed_at`` (rules 4 and 6).
@@ -239,14 +166,14 @@ class OutcomeStore(StorePart):
             not_before = now + self.resubmission.delay_after(attempts)
             moves.superseded.append(_NextAttempt(row.id, not_before, free_of_charge=False))
         else:
-            moves.dead.append(_letter_row(row, failure.code, failure.message, now))
+            moves.dead.append((row.id, letter_row(row, failure.code, failure.message, now)))
         moves.partitions.add(row.partition_key)
 
     @staticmethod
     def _decide_given_up(verdict: GivenUp, rows: list[Any], moves: _Moves, now: datetime) -> None:
         for row in rows:
             if row.state == State.ACCEPTED:
-                moves.given_up.append(_letter_row(row, verdict.code, verdict.message, now))
+                moves.given_up.append((row.id, letter_row(row, verdict.code, verdict.message, now)))
                 moves.partitions.add(row.partition_key)
 
     def _apply(self, connection: Connection, moves: _Moves, now: datetime) -> None:
@@ -264,13 +191,11 @@ class OutcomeStore(StorePart):
             {"state": State.SUPERSEDED, "settled_at": now},
         )
         self._plan_next_attempts(connection, moves.superseded, now)
-        for letters, given_up in ((moves.dead, False), (moves.given_up, True)):
+        for parked, given_up in ((moves.dead, False), (moves.given_up, True)):
             changes = {"state": State.DEAD, "given_up": given_up, "settled_at": now}
-            self._move(
-                connection, [letter.pop("row_id") for letter in letters], in_state(State.ACCEPTED), changes
-            )
-            if letters:
-                connection.execute(insert(dead_letters), letters)
+            self._move(connection, [row_id for row_id, _ in parked], in_state(State.ACCEPTED), changes)
+            if parked:
+                connection.execute(insert(dead_letters), [letter for _, letter in parked])
         for row in moves.reopened:
             self._change_letter(connection, row, {"resolved_at": now, "resolution": "stored"})
         for row, failure in moves.confirmed_dead:
@@ -401,21 +326,4 @@ def _result_row(job_id: str, row: Any, page: StoredPage, now: datetime) -> dict[
         "is_empty": page.is_empty,
         "completed_at": page.completed_at,
         "stored_at": now,
-    }
-
-
-def _letter_row(row: Any, code: str, message: str, now: datetime) -> dict[str, Any]:
-    return {
-        "row_id": row.id,
-        "job_id": row.job_id,
-        "item_key": row.item_key,
-        "account": row.account,
-        "feed": row.feed,
-        "partition_key": row.partition_key,
-        "target_id": row.target_id,
-        "url": row.url,
-        "error_code": code,
-        "error_message": message,
-        "attempts": row.attempt,
-        "parked_at": now,
     }

@@ -22,6 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 from scraper_pipeline.ledger.base import StorePart, chunked, in_state
+from scraper_pipeline.ledger.letters import letter_row
 from scraper_pipeline.ledger.records import (
     AcceptedSubmission,
     ClaimedSubmission,
@@ -212,7 +213,7 @@ class SubmissionStore(StorePart):
         with self.writing() as connection:
             for refusal in refused:
                 mine = and_(_row.request_id == refusal.request_id, in_state(State.SENDING))
-                rows = self._park(connection, mine, refusal.code, refusal.message, now, given_up=False)
+                rows = self._park(connection, mine, refusal.code, refusal.message, now)
                 moved_partitions.update(row.partition_key for row in rows)
                 parked += len(rows)
             self.bump_revisions(connection, moved_partitions)
@@ -225,30 +226,18 @@ class SubmissionStore(StorePart):
         code: str,
         message: str,
         now: datetime,
-        given_up: bool,
     ) -> Sequence[Any]:
         rows = connection.execute(
             update(submissions)
             .where(which)
-            .values(state=State.DEAD, lease_until=None, settled_at=now, given_up=given_up)
-            .returning(_row.account, _row.feed, _row.partition_key, _row.target_id, _row.url, _row.attempt)
-        ).all()
+            .values(state=State.DEAD, lease_until=None, settled_at=now)
+            .returning(
+                _row.account, _row.feed, _row.partition_key, _row.target_id, _row.url, _row.attempt,
+                _row.job_id, _row.item_key,
+            )
+        ).all()  # fmt: skip
         if rows:
-            letters = [
-                {
-                    "account": row.account,
-                    "feed": row.feed,
-                    "partition_key": row.partition_key,
-                    "target_id": row.target_id,
-                    "url": row.url,
-                    "error_code": code,
-                    "error_message": message,
-                    "attempts": row.attempt,
-                    "parked_at": now,
-                }
-                for row in rows
-            ]
-            connection.execute(dead_letters.insert(), letters)
+            connection.execute(dead_letters.insert(), [letter_row(row, code, message, now) for row in rows])
         return rows
 
     def release(self, request_ids: Iterable[str]) -> int:
@@ -318,7 +307,7 @@ class SubmissionStore(StorePart):
         with self.writing() as connection:
             for chunk in chunked(request_ids):
                 which = and_(_row.request_id.in_(chunk), in_state(State.SENDING))
-                rows = self._park(connection, which, LetterCode.UNRESOLVED, message, now, given_up=False)
+                rows = self._park(connection, which, LetterCode.UNRESOLVED, message, now)
                 parked += len(rows)
                 moved_partitions.update(row.partition_key for row in rows)
             self.bump_revisions(connection, moved_partitions)

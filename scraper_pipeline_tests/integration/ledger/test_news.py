@@ -159,21 +159,14 @@ def test_a_claim_that_was_never_committed_is_open_again_after_its_lease(
     assert [one.tries for one in claim_jobs(ledger)] == [2]
 
 
-def test_a_renewed_claim_is_held_longer_and_a_released_one_is_open_at_once(
-    ledger: Ledger, clock: HandClock
-) -> None:
+def test_a_released_claim_is_open_at_once(ledger: Ledger) -> None:
     [job] = accept(ledger, A)
     bring_news(ledger, job)
-    claimed = claim_jobs(ledger)
-    clock.advance(LEASE - 1)
-    ledger.outcomes.renew(claimed, LEASE)
-    clock.advance(LEASE - 1)
-    assert claim_jobs(ledger) == []
-    ledger.outcomes.release(claimed)
+    ledger.outcomes.release(claim_jobs(ledger))
     assert [one.tries for one in claim_jobs(ledger)] == [1], "a try that was broken off is none"
 
 
-def test_a_claim_that_was_lost_can_be_neither_renewed_nor_released(ledger: Ledger, clock: HandClock) -> None:
+def test_a_claim_that_was_lost_can_not_be_released(ledger: Ledger, clock: HandClock) -> None:
     [job] = accept(ledger, A)
     bring_news(ledger, job)
     lost = claim_jobs(ledger)
@@ -181,8 +174,6 @@ def test_a_claim_that_was_lost_can_be_neither_renewed_nor_released(ledger: Ledge
     held = claim_jobs(ledger)
     ledger.outcomes.release(lost)
     assert claim_jobs(ledger) == []
-    clock.advance(LEASE - 1)
-    ledger.outcomes.renew(lost, 10 * LEASE)
-    clock.advance(1)
+    clock.advance(LEASE)
     assert [one.job_id for one in claim_jobs(ledger)] == [job]
     assert held != lost

@@ -40,7 +40,6 @@ def test_claims_and_outcomes_of_forty_thousand_jobs_are_dropped_in_chunks(
         ClaimedJob(job_id, "extract", "a claim", "https://site.test/a", "key", clock.now, None, 1)
         for job_id in MANY
     ]
-    ledger.outcomes.renew(claims, 60)
     ledger.outcomes.release(claims)
     report = ledger.outcomes.commit([outcome(one, page()) for one in claims])
     assert (report.dropped, report.stored) == (40_000, 0)

@@ -1,0 +1,83 @@
+"""Rule 3: news of bound jobs is claimed, so that one settlement at a time works on a job."""
+
+import uuid
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import func, select, update
+
+from scraper_pipeline.ledger.base import StorePart, chunked
+from scraper_pipeline.ledger.records import ClaimedJob
+from scraper_pipeline.ledger.schema import jobs, processed_events, submissions
+
+_row, _event, _job = submissions.c, processed_events.c, jobs.c
+
+
+class ClaimStore(StorePart):
+    """Who works on which job now."""
+
+    def claim(self, partition_key: str, limit: int, lease_seconds: float) -> list[ClaimedJob]:
+        """Take up to ``limit`` jobs with unprocessed news that rows of this partition are bound to (rule 3).
+
+        Until the lease ends no other caller gets them; an answer whose claim was lost meanwhile is dropped at commit.
+        """
+        now, token = self.clock(), uuid.uuid4().hex
+        pending = (
+            select(_event.job_id)
+            .join(jobs, _job.job_id == _event.job_id)
+            .where(
+                self.in_scope(jobs),
+                _job.partition_key == partition_key,
+                _event.processed_at.is_(None),
+                _event.given_up_at.is_(None),
+                _event.available_at <= now,
+            )
+            .order_by(_event.available_at, _event.job_id)
+            .limit(limit)
+            .with_for_update(skip_locked=True, of=processed_events)
+            .cte("pending")
+        )
+        with self.writing() as connection:
+            claimed = connection.execute(
+                update(processed_events)
+                .where(_event.job_id.in_(select(pending.c.job_id)), _event.processed_at.is_(None))
+                .values(
+                    claimed_by=token,
+                    available_at=now + timedelta(seconds=lease_seconds),
+                    tries=_event.tries + 1,
+                )
+                .returning(_event.job_id, _event.tries)
+            ).all()
+            tries = {row.job_id: row.tries for row in claimed}
+            found: list[Any] = []
+            for chunk in chunked(tries):
+                found += connection.execute(
+                    select(
+                        _job.job_id, _job.kind, _job.accepted_at, _job.missing_since,
+                        func.min(_row.url).label("url"), func.min(_row.item_key).label("item_key"),
+                    )
+                    .join(submissions, _row.job_id == _job.job_id)
+                    .where(_job.job_id.in_(chunk))
+                    .group_by(_job.job_id, _job.kind, _job.accepted_at, _job.missing_since)
+                ).all()  # fmt: skip
+        return [
+            ClaimedJob(
+                r.job_id, r.kind, token, r.url, r.item_key, r.accepted_at, r.missing_since, tries[r.job_id]
+            )
+            for r in sorted(found, key=lambda r: r.job_id)
+        ]
+
+    def release(self, claimed: Iterable[ClaimedJob]) -> None:
+        """Give claimed jobs back untouched, for anyone to take at once."""
+        for chunk in chunked(claimed):
+            with self.writing() as connection:
+                connection.execute(
+                    update(processed_events)
+                    .where(
+                        _event.job_id.in_([job.job_id for job in chunk]),
+                        _event.claimed_by.in_(sorted({job.claim for job in chunk})),
+                        _event.processed_at.is_(None),
+                    )
+                    .values(available_at=self.clock(), claimed_by=None, tries=_event.tries - 1)
+                )
