@@ -12,6 +12,7 @@ from scraper_pipeline.cli.common import clear_errors, json_option, out, print_js
 from scraper_pipeline.ledger import Ledger, RegisteredWebhook
 from scraper_pipeline.lifecycle import (
     EVENT_TYPES,
+    OLD_SECRET_STAYS,
     DeliveryLogReport,
     RegistrationReport,
     RotationReport,
@@ -188,12 +189,15 @@ def remove(webhook_id: str | None) -> None:
 
 
 @webhooks.command()
+@click.option("--leaked", is_flag=True, help="Accept the old secrets no longer, not even for a day.")
 @clear_errors
-def rotate() -> None:
+def rotate(leaked: bool) -> None:
     """Give our webhooks new secrets, and replay what the receiver refused meanwhile."""
+    stays = timedelta() if leaked else OLD_SECRET_STAYS
 
     async def act(ledger: Ledger, client: ScraperClient, settings: Settings) -> RotationReport:
-        return await rotate_secrets(ledger, client, SecretsFile(settings.webhook_secrets_file))
+        secrets = SecretsFile(settings.webhook_secrets_file)
+        return await rotate_secrets(ledger, client, secrets, old_secret_stays=stays)
 
     report = _with_service(act)
     click.echo(f"{report.rotated} secrets rotated, {report.replayed} jobs replayed from the delivery log.")

@@ -5,6 +5,7 @@ from scraper_pipeline.lifecycle.polling import PollReport, poll_jobs
 from scraper_pipeline.lifecycle.reconciliation import ResolutionReport, resolve_lost_answers
 from scraper_pipeline.lifecycle.registration import (
     EVENT_TYPES,
+    OLD_SECRET_STAYS,
     RegistrationReport,
     RotationReport,
     register_webhooks,
@@ -17,6 +18,7 @@ from scraper_pipeline.lifecycle.submission import SUBMIT_LEASE, SubmissionReport
 
 __all__ = [
     "EVENT_TYPES",
+    "OLD_SECRET_STAYS",
     "SETTLE_LEASE",
     "SUBMIT_LEASE",
     "DeliveryLogReport",

@@ -101,14 +101,15 @@ async def rotate_secrets(
     secrets: SecretsFile,
     *,
     webhook_ids: Iterable[str] | None = None,
+    old_secret_stays: timedelta = OLD_SECRET_STAYS,
     on_rotated: Callable[[str], None] = lambda webhook_id: None,
 ) -> RotationReport:
     """Give each of our webhooks a new secret, and replay what was refused in between.
 
     The service voids the old secret at once, but deliveries signed with it may still be under way: both are accepted
-    for a day. Whatever the receiver refused before it knew the new one is found in the delivery log. After a crash at
-    any point the next rotation sets everything right, and so does a registration. Raises WebhookSecretsError before
-    the service is asked where no secret could be kept.
+    for a day, or for ``old_secret_stays``. Whatever the receiver refused before it knew the new one is found in the
+    delivery log. After a crash at any point the next rotation sets everything right, and so does a registration.
+    Raises WebhookSecretsError before the service is asked where no secret could be kept.
     """
     report, began = RotationReport(), ledger.clock()
     _check_keepable(secrets)
@@ -117,7 +118,7 @@ async def rotate_secrets(
         if wanted is not None and webhook.webhook_id not in wanted:
             continue
         try:
-            await _renew_secret(ledger, client, secrets, webhook)
+            await _renew_secret(ledger, client, secrets, webhook, old_secret_stays)
         except WebhookNotFound:
             report.gone += 1
             continue
@@ -129,13 +130,17 @@ async def rotate_secrets(
 
 
 async def _renew_secret(
-    ledger: Ledger, client: ScraperClient, secrets: SecretsFile, webhook: RegisteredWebhook
+    ledger: Ledger,
+    client: ScraperClient,
+    secrets: SecretsFile,
+    webhook: RegisteredWebhook,
+    old_secret_stays: timedelta = OLD_SECRET_STAYS,
 ) -> None:
     """Rotate, and keep the new secret beside the old one. Until it is kept, the ledger says that it is not."""
     ledger.webhooks.remember(replace(webhook, rotation_begun_at=ledger.clock()))
     secret = await _rotate(client, webhook.webhook_id)
     _keep(ledger, secrets, webhook, secret)
-    secrets.expire_others(webhook.webhook_id, ledger.clock() + OLD_SECRET_STAYS)
+    secrets.expire_others(webhook.webhook_id, ledger.clock() + old_secret_stays)
     ledger.webhooks.remember(replace(webhook, rotated_at=ledger.clock(), rotation_begun_at=None))
 
 

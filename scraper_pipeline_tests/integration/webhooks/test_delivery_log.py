@@ -222,10 +222,10 @@ async def test_what_is_new_is_found_wherever_the_log_has_it(
     ledger: Ledger, log_service: LogService, is_oldest_first: bool
 ) -> None:
     log_service.is_oldest_first = is_oldest_first
-    old = [Line(f"old-{n}", f"job-{n}", n, 200) for n in range(250)]
+    old = [Line(f"old-{n}", f"job-{n}", 60.0 * n, 200) for n in range(250)]
     log_service.logs["w-1"] = old
     await read(ledger, log_service)
-    log_service.logs["w-1"] = [*old, *(Line(f"d-{n}", f"new-{n}", 2 * HOUR + n, 401) for n in range(3))]
+    log_service.logs["w-1"] = [*old, *(Line(f"d-{n}", f"new-{n}", 5 * HOUR + n, 401) for n in range(3))]
     assert (await read(ledger, log_service)).new_attempts == 3
     assert {"new-0", "new-1", "new-2"} <= news(ledger)
 
@@ -242,10 +242,10 @@ async def test_a_reading_goes_back_by_an_hour_and_no_further(ledger: Ledger, log
 async def test_an_attempt_that_turns_up_late_is_found_by_the_next_reading(
     ledger: Ledger, log_service: LogService, job: str
 ) -> None:
-    newest = Line("d-2", "job-2", 2 * HOUR, 200)
-    log_service.logs["w-1"] = [newest]
+    newer = [Line(f"d-{n}", f"job-{n}", 2 * HOUR + n, 200) for n in range(250)]
+    log_service.logs["w-1"] = newer
     await read(ledger, log_service)
-    log_service.logs["w-1"] = [Line("d-1", job, 2 * HOUR - 3000, 401), newest]
+    log_service.logs["w-1"] = [Line("late", job, 2 * HOUR - 3000, 401), *newer]
     await read(ledger, log_service)
     assert job in news(ledger)
 

@@ -1,6 +1,7 @@
 """Rotation: both secrets are accepted for a while, and what was refused in between comes back through the log."""
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,15 @@ async def test_old_secrets_end_after_a_day_and_the_newest_never(
     assert [entry.expires_at is None for entry in secrets.read()] == [False, False, True]
     assert len(secrets.valid(now)) == 3
     world.clock.advance(23 * 3600)
+    assert secrets.valid(world.clock.now()) == [secrets.read()[-1]]
+
+
+@on_one_database
+async def test_after_a_leak_the_old_secret_ends_at_once(
+    world: World, secrets: SecretsFile, receiver: Receiver
+) -> None:
+    await register(world, secrets, receiver.url)
+    await rotate(world, secrets, old_secret_stays=timedelta())
     assert secrets.valid(world.clock.now()) == [secrets.read()[-1]]
 
 
