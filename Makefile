@@ -24,7 +24,7 @@ dev: $(VENV)/.installed ## Serve Dagster's UI and daemon; with the sandbox unles
 	$(RUN) dev $(ARGS)
 
 test: check ## Run every check and every test
-	$(BIN)/python -m pytest $(SUITES) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(SUITES) $(PYTEST_ARGS)
 
 check: $(VENV)/.installed-dev ## Lint, check the types, the layers and the dependencies
 	$(BIN)/ruff check

@@ -1,8 +1,9 @@
 """The receiver as an application: deliveries in, and what an operator asks about them out."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from typing import Any
 
 from fastapi import FastAPI, Response
 from fastapi.responses import JSONResponse
@@ -30,11 +31,10 @@ class Receiver(FastAPI):
         super().__init__(openapi_url=None, docs_url=None, redoc_url=None, **options)  # type: ignore[arg-type]
         self._path, self._deliveries = path, deliveries
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
         if scope["type"] == "http" and scope["path"] == self._path:
-            await self._deliveries(scope, receive, send)
-        else:
-            await super().__call__(scope, receive, send)
+            return self._deliveries(scope, receive, send)
+        return super().__call__(scope, receive, send)
 
 
 def create_receiver(

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import suppress
+from dataclasses import dataclass
 
 from starlette.types import Message, Receive
 
@@ -28,8 +29,16 @@ class SenderGone(BodyRefused):
     """The connection was closed before its end."""
 
 
-Pieces = list[bytes]
-"""A body as it came. It is joined once it is known to be signed: until then nothing is held twice."""
+@dataclass(slots=True)
+class Body:
+    """A body as it came, in at least one piece; only what is known to be signed is put together."""
+
+    pieces: list[bytes]
+    held: int = 0
+    """How many of its bytes count towards the capacity that all bodies share."""
+
+    def join(self) -> bytes:
+        return self.pieces[0] if len(self.pieces) == 1 else b"".join(self.pieces)
 
 
 class BodyReader:
@@ -39,45 +48,48 @@ class BodyReader:
         self._max_bytes, self._capacity, self._seconds = max_bytes, capacity, seconds
         self._held = 0
 
-    async def read(self, receive: Receive) -> Pieces:
+    def take(self, content: bytes) -> Body:
+        """A body that has come as a whole. Raises BodyTooLarge."""
+        if len(content) > self._max_bytes:
+            raise BodyTooLarge
+        return Body([content])
+
+    async def read(self, receive: Receive) -> Body:
         """The whole body, to be released after use. Raises BodyRefused as soon as it is certain."""
         try:
             async with asyncio.timeout(self._seconds):
                 message = await receive()
                 if message["type"] == "http.request" and not message.get("more_body", False):
-                    if len(message["body"]) > self._max_bytes:
-                        raise BodyTooLarge
-                    return [message["body"]]
+                    return self.take(message["body"])
                 return await self._read_on(message, receive)
         except TimeoutError:
             raise BodyTooSlow from None
 
-    async def _read_on(self, message: Message, receive: Receive) -> Pieces:
-        pieces: Pieces = []
-        size = 0
+    async def _read_on(self, message: Message, receive: Receive) -> Body:
+        body = Body([])
         try:
             while True:
                 if message["type"] != "http.request":
                     raise SenderGone
                 piece: bytes = message["body"]
-                size += len(piece)
-                if size > self._max_bytes:
+                if body.held + len(piece) > self._max_bytes:
                     raise BodyTooLarge
                 if self._held + len(piece) > self._capacity:
                     raise NoRoom
-                pieces.append(piece)
+                body.pieces.append(piece)
+                body.held += len(piece)
                 self._held += len(piece)
                 if not message.get("more_body", False):
-                    return pieces
+                    return body
                 message = await receive()
         except BaseException:
-            self.release(pieces)
+            self.release(body)
             raise
 
-    def release(self, pieces: Pieces) -> None:
-        if len(pieces) > 1:
-            self._held -= sum(map(len, pieces))
-            pieces.clear()
+    def release(self, body: Body) -> None:
+        self._held -= body.held
+        body.held = 0
+        body.pieces.clear()
 
 
 async def skip_body(receive: Receive) -> None:

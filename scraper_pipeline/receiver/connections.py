@@ -1,14 +1,57 @@
-"""Connections whose requests end: a cap on heads, chunk marks and trailers, which uvicorn takes at any length."""
+"""Connections of uvicorn with two changes: requests must end, and short ones can be answered without ceremony."""
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from typing import cast
+
+from starlette.types import Scope
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+_EXCHANGE = "scraper_pipeline.exchange"
 
 _MOST_OVERHEAD = 512 * 1024
 
 _TOO_MUCH = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
-class BoundedProtocol(HttpToolsProtocol):
-    """Ends a connection on which what is no body exceeds the body by half a megabyte."""
+class Exchange:
+    """A request and its answer, past ASGI's messages: half of the work on a short delivery would go into those."""
+
+    __slots__ = ("_cycle",)
+
+    def __init__(self, cycle: RequestResponseCycle) -> None:
+        self._cycle = cycle
+
+    def body(self) -> bytes | None:
+        """The body if all of it has come, or None."""
+        cycle = self._cycle
+        return None if cycle.more_body or cycle.disconnected else bytes(cycle.body)
+
+    def answer(self, head: bytes, content: bytes) -> bool:
+        """Send a response, its head without the last, empty line; False if it must go the ordinary way."""
+        cycle = self._cycle
+        if cycle.flow.write_paused or cycle.response_started:
+            return False
+        if cycle.disconnected:
+            return True
+        response = [head, *(b"%b: %b\r\n" % header for header in cycle.default_headers)]
+        if not cycle.keep_alive:
+            response.append(b"connection: close\r\n")
+        cycle.response_started = cycle.response_complete = True
+        cycle.transport.write(b"".join((*response, b"\r\n", content)))
+        cycle.message_event.set()
+        if not cycle.keep_alive:
+            cycle.transport.close()
+        cycle.on_response()
+        return True
+
+
+def take_exchange(scope: Scope) -> Exchange | None:
+    """The exchange that a request belongs to, or None on another server."""
+    cycle = scope.pop(_EXCHANGE, None)
+    return None if cycle is None else Exchange(cycle)
+
+
+class DeliveryProtocol(HttpToolsProtocol):
+    """Ends a connection on which what is no body exceeds the body by half a megabyte: uvicorn has no such cap."""
 
     _overhead = 0
 
@@ -23,6 +66,11 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         self._overhead = 0
         super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        super().on_headers_complete()
+        scope = cast("Scope", self.scope)
+        scope[_EXCHANGE] = self.cycle  # until its reader takes it out again
 
     def on_body(self, body: bytes) -> None:
         self._overhead -= 2 * len(

@@ -3,19 +3,21 @@
 import asyncio
 import time
 from dataclasses import dataclass
+from http import HTTPStatus
 
 from starlette.types import Message, Receive, Scope, Send
 
 from scraper_pipeline.ledger.inbox import Delivery, QuarantinedBody
 from scraper_pipeline.receiver.bodies import (
+    Body,
     BodyReader,
     BodyRefused,
     BodyTooLarge,
     NoRoom,
-    Pieces,
     skip_body,
 )
 from scraper_pipeline.receiver.config import ReceiverConfig
+from scraper_pipeline.receiver.connections import take_exchange
 from scraper_pipeline.receiver.events import EventReader
 from scraper_pipeline.receiver.inbox import Fate, Inbox
 from scraper_pipeline.receiver.metrics import ReceiverMetrics
@@ -34,6 +36,8 @@ class Answer:
     outcome: str
     start: Message
     body: Message
+    head: bytes
+    content: bytes
 
     @classmethod
     def make(cls, status: int, outcome: str, *headers: tuple[bytes, bytes]) -> "Answer":
@@ -47,6 +51,9 @@ class Answer:
             outcome,
             {"type": "http.response.start", "status": status, "headers": all_headers},
             {"type": "http.response.body", "body": content},
+            b"HTTP/1.1 %d %b\r\n" % (status, HTTPStatus(status).phrase.encode())
+            + b"".join(b"%b: %b\r\n" % header for header in all_headers),
+            content,
         )
 
 
@@ -84,13 +91,15 @@ class DeliveryEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         began = time.perf_counter()
+        exchange = take_exchange(scope)
         headers = _index(scope["headers"])
         claim, refusal = self._read_headers(scope["method"], headers)
         if claim is None:
             answer, is_read = refusal, False
         else:
             try:
-                body = await self._bodies.read(receive)
+                content = None if exchange is None else exchange.body()
+                body = await self._bodies.read(receive) if content is None else self._bodies.take(content)
             except BodyRefused as reason:
                 answer, is_read = self._answer_to(reason), False
             else:
@@ -100,7 +109,8 @@ class DeliveryEndpoint:
                 finally:
                     self._bodies.release(body)
         self._metrics.count_answer(answer.outcome, time.perf_counter() - began)
-        await _send(answer, is_read, headers, receive, send)
+        if not (is_read and exchange is not None and exchange.answer(answer.head, answer.content)):
+            await _send(answer, is_read, headers, receive, send)
 
     def _read_headers(self, method: str, headers: Headers) -> tuple[Claim | None, Answer]:
         """The signature that the headers claim; without one, the answer that needs no body."""
@@ -113,8 +123,8 @@ class DeliveryEndpoint:
             return None, self._too_large
         return claim, self._refused
 
-    async def _judge(self, claim: Claim, headers: Headers, body: Pieces) -> Answer:
-        if len(body) > _MANY_PIECES:
+    async def _judge(self, claim: Claim, headers: Headers, body: Body) -> Answer:
+        if len(body.pieces) > _MANY_PIECES:
             content = await asyncio.to_thread(self._read, claim, headers, body)
         else:
             content = self._read(claim, headers, body)
@@ -124,11 +134,11 @@ class DeliveryEndpoint:
             self._metrics.count_event(content.event_type)
         return self._of_fate[await self._inbox.put(content)]
 
-    def _read(self, claim: Claim, headers: Headers, body: Pieces) -> Delivery | QuarantinedBody | None:
+    def _read(self, claim: Claim, headers: Headers, body: Body) -> Delivery | QuarantinedBody | None:
         """Nothing is parsed, nor even put together, before the signature is verified."""
-        if not self._verifier.verify(claim, body):
+        if not self._verifier.verify(claim, body.pieces):
             return None
-        return self._events.read(body[0] if len(body) == 1 else b"".join(body), headers)
+        return self._events.read(body.join(), headers)
 
     def _answer_to(self, reason: BodyRefused) -> Answer:
         match reason:

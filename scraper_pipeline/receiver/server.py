@@ -1,5 +1,6 @@
 """The receiver as a server: uvicorn on a socket that listens before the first delivery can be refused."""
 
+import gc
 import socket
 import sys
 from collections.abc import Callable
@@ -9,9 +10,10 @@ from pathlib import Path
 import uvicorn
 
 from scraper_pipeline.receiver.app import STOP_SECONDS, Receiver
-from scraper_pipeline.receiver.connections import BoundedProtocol
+from scraper_pipeline.receiver.connections import DeliveryProtocol
 
 _BACKLOG = 2048
+_ALLOCATIONS_BETWEEN_COLLECTIONS = 10_000  # the default of 700 is reached by a dozen deliveries
 _SWITCH_SECONDS = (
     0.0005  # the committing thread must not wait for the busy event loop after each of its system calls
 )
@@ -36,8 +38,9 @@ def serve(
     options = uvicorn.Config(
         app,
         loop="uvloop",
-        http=BoundedProtocol,
+        http=DeliveryProtocol,
         ws="none",
+        interface="asgi3",
         lifespan="on",
         log_level="error",  # a warning for each malformed request would let anybody fill the log
         access_log=False,
@@ -53,6 +56,8 @@ def serve(
         part.write_text(f"{url}\n", encoding="utf-8")
         part.replace(ready_file)
     sys.setswitchinterval(_SWITCH_SECONDS)
+    gc.freeze()  # what is here now stays: no collection need look at it again
+    gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
     with suppress(KeyboardInterrupt):  # the ordinary end, which uvicorn passes on
         uvicorn.Server(options).run(sockets=[listener])
 

@@ -94,6 +94,20 @@ def test_a_gigabyte_of_unsigned_body_takes_less_than_20_mb(
     assert own_receiver.deliver(new_job_id()).outcome == "accepted"
 
 
+def test_broken_off_bodies_give_their_room_back(own_receiver: ReceiverProcess) -> None:
+    for _ in range(70):
+        with own_receiver.connect() as connection:
+            connection.send_head({**WRONG, "Content-Length": str(15 * MEBIBYTE)})
+            connection.send(PIECE)
+    for _ in range(70):  # of which the first piece is all that ever comes
+        with own_receiver.connect() as connection:
+            connection.send_head({**WRONG, "Content-Length": str(15 * MEBIBYTE)})
+            connection.send(PIECE[: 64 * 1024])
+    job_id = new_job_id()
+    body = b'{"job_id":"%s","text":"' % job_id.encode() + PIECE * 10 + b'"}'
+    assert own_receiver.post(body).outcome == "accepted"
+
+
 def test_bodies_sent_at_once_share_one_budget(own_receiver: ReceiverProcess) -> None:
     before = own_receiver.peak_memory()
 
