@@ -28,7 +28,7 @@ class Ui(DagsterUi):
 
     def find_project(self) -> None:
         """Learn the name under which the project is served."""
-        wait_for(self._find_repository, 60, "the project to be served")
+        wait_for(self._find_repository, 180, "the project to be served")
 
     def launch_over(self, job: str, first_day: str, last_day: str) -> str:
         """Launch one run of a job for a range of days."""
@@ -54,7 +54,7 @@ class Ui(DagsterUi):
         assert answer["__typename"] == "LaunchRunSuccess", answer
         return str(answer["run"]["runId"])
 
-    def wait_for_run(self, run_id: str, seconds: float = 60.0) -> str:
+    def wait_for_run(self, run_id: str, seconds: float = 180.0) -> str:
         """How a run ended."""
         wait_for(lambda: self.run_status(run_id) in ENDED, seconds, f"the end of run {run_id}")
         return self.run_status(run_id)

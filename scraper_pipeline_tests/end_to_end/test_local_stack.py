@@ -62,7 +62,7 @@ def finished(stack: LocalStack, observer: Observer) -> Observer:
         with dg.DagsterInstance.get() as instance:
             for job in ("submit_jobs", "settle_jobs"):
                 assert defs.resolve_job_def(job).execute_in_process(tags=days, instance=instance).success
-    observer.wait_until_done([*BACKFILLED, *CHECKED], 60)
+    observer.wait_until_done([*BACKFILLED, *CHECKED], 180)
     return observer
 
 
