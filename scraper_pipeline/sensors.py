@@ -12,17 +12,20 @@ from scraper_pipeline.assets.operations import delivery_figures, silence_check
 from scraper_pipeline.jobs import settle_jobs, submit_jobs
 from scraper_pipeline.ledger import Ledger, PendingPartition
 from scraper_pipeline.lifecycle import (
+    RESOLUTION_SECONDS,
     SETTLE_LEASE,
     SUBMIT_LEASE,
     DeliveryLogReport,
+    pages_left_today,
     poll_jobs,
     read_delivery_log,
     resolve_lost_answers,
 )
 from scraper_pipeline.resources import LedgerResource, ScraperResource, explained_failures
+from scraper_pipeline.scraper_api import ScraperError
 
-TICK_SECONDS = 20.0  # in which a tick begins listing calls; Dagster's own limit is 60
-LOOK_SECONDS = 40.0  # after which a tick fails that still waits for an answer
+TICK_SECONDS = 15.0  # in which a tick begins listing calls; Dagster's own limit is 60
+LOOK_SECONDS = 30.0  # after which a tick fails that still waits for an answer
 BUCKET_SECONDS = 120  # the same work can be asked for again after that, should its run have failed
 REQUEST_LEASE_SECONDS = 90.0  # how long a run that was asked for may take to start
 WATCHED_DAYS = 400
@@ -45,27 +48,57 @@ def job_status_sensor(
         if book.progress.has_open_targets():
             asyncio.run(_look(book, scraper))
         green = _read_cursor(context.cursor)
-        requests = list(_submissions(book)) + list(_settlements(book))
+        queued = _queued(context.instance)
+        room = pages_left_today(book, scraper.policy())
+        requests = [] if room == 0 else list(_submissions(book, queued))
+        requests += _settlements(book, queued)
         asked = {(request.job_name, request.partition_key) for request in requests}
         requests += [
             request
             for request in _conclusions(context.instance, book, green)
-            if (request.job_name, request.partition_key) not in asked
+            if (request.job_name, request.partition_key) not in asked | queued
         ]
+        problem = _resolve(book, scraper)
+        if problem and not requests:
+            raise dg.Failure(problem)
+    if problem:  # what can be done without these rows goes on
+        context.log.error(problem)
     return dg.SensorResult(run_requests=requests, cursor=json.dumps(green, sort_keys=True))
 
 
 async def _look(ledger: Ledger, scraper: ScraperResource) -> None:
-    policy = scraper.policy()
     try:
         async with asyncio.timeout(LOOK_SECONDS), scraper.open_client() as client:
-            await resolve_lost_answers(ledger, client, policy, seconds=TICK_SECONDS)
-            await poll_jobs(ledger, client, policy, seconds=TICK_SECONDS)
+            await poll_jobs(ledger, client, scraper.policy(), seconds=TICK_SECONDS)
     except TimeoutError:
         raise dg.Failure(
             f"The service did not answer within {LOOK_SECONDS:g} s; check GEONODE_SCRAPER_HOST if it stays so. Nothing "
             "is lost: the ledger holds what is to be done, and the next tick takes it up."
         ) from None
+
+
+def _resolve(ledger: Ledger, scraper: ScraperResource) -> str | None:
+    """Resolve lost answers; returns why that could not be done, which concerns no other target."""
+    policy = scraper.policy()
+    if not ledger.submissions.overdue(policy.send_grace):
+        return None
+
+    async def resolve() -> None:
+        async with asyncio.timeout(RESOLUTION_SECONDS + 5), scraper.open_client() as client:
+            await resolve_lost_answers(ledger, client, policy, seconds=RESOLUTION_SECONDS)
+
+    try:
+        asyncio.run(resolve())
+    except (ScraperError, TimeoutError) as error:
+        reason = str(error) or "the service did not answer in time"
+        return f"Lost answers could not be resolved: {reason}. They are looked up again at the next tick."
+    return None
+
+
+def _queued(instance: dg.DagsterInstance) -> set[tuple[str | None, str | None]]:
+    """The jobs and days that a run waits in the queue for: to ask again would only make the queue longer."""
+    runs = instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.QUEUED]), limit=1000)
+    return {(run.job_name, run.tags.get("dagster/partition")) for run in runs}
 
 
 def _read_cursor(cursor: str | None) -> dict[str, dict[str, int]]:
@@ -80,17 +113,17 @@ def _read_cursor(cursor: str | None) -> dict[str, dict[str, int]]:
         return {submit_jobs.name: {}, settle_jobs.name: {}}
 
 
-def _submissions(ledger: Ledger) -> Iterator[dg.RunRequest]:
+def _submissions(ledger: Ledger, queued: set[tuple[str | None, str | None]]) -> Iterator[dg.RunRequest]:
     busy = ledger.leases.live(SUBMIT_LEASE)
     for pending in ledger.progress.partitions_to_submit():
-        if pending.partition_key not in busy:
+        if pending.partition_key not in busy and (submit_jobs.name, pending.partition_key) not in queued:
             yield _ask(ledger, submit_jobs.name, SUBMIT_LEASE, pending)
 
 
-def _settlements(ledger: Ledger) -> Iterator[dg.RunRequest]:
+def _settlements(ledger: Ledger, queued: set[tuple[str | None, str | None]]) -> Iterator[dg.RunRequest]:
     busy = ledger.leases.live(SETTLE_LEASE)
     for pending in ledger.progress.partitions_to_settle():
-        if pending.partition_key not in busy:
+        if pending.partition_key not in busy and (settle_jobs.name, pending.partition_key) not in queued:
             yield _ask(ledger, settle_jobs.name, SETTLE_LEASE, pending)
 
 
@@ -98,7 +131,14 @@ def _ask(ledger: Ledger, job_name: str, lease: str, pending: PendingPartition) -
     """A run for this work, under a key that another tick repeats only while the work and the time are the same."""
     run_key = _run_key(job_name, pending.partition_key, pending.watermark, ledger.clock())
     ledger.leases.take(lease, pending.partition_key, run_key, REQUEST_LEASE_SECONDS)
-    return dg.RunRequest(run_key=run_key, job_name=job_name, partition_key=pending.partition_key)
+    # A day that was planned whole is not planned again: the list may have been edited since, for another day.
+    only_submit = job_name == submit_jobs.name and ledger.progress.is_planned(pending.partition_key)
+    return dg.RunRequest(
+        run_key=run_key,
+        job_name=job_name,
+        partition_key=pending.partition_key,
+        asset_selection=[dg.AssetKey("submitted_jobs")] if only_submit else None,
+    )
 
 
 def _run_key(job_name: str, partition_key: str, watermark: str, now: datetime) -> str:

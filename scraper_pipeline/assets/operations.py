@@ -7,7 +7,7 @@ import dagster as dg
 
 from scraper_pipeline.assets.targets import OWNERS
 from scraper_pipeline.ledger import Ledger
-from scraper_pipeline.resources import LedgerResource
+from scraper_pipeline.resources import LedgerResource, explained_failures
 
 SPAN = timedelta(hours=1)
 ENOUGH_JOBS = 10
@@ -72,5 +72,5 @@ def silence_check(ledger: Ledger) -> dg.AssetCheckResult:
     description="While jobs finish, the webhooks that are registered bring news of some of them.",
 )
 def webhooks_deliver(ledger: LedgerResource) -> dg.AssetCheckResult:
-    with ledger.open() as book:
+    with explained_failures(), ledger.open() as book:
         return silence_check(book)

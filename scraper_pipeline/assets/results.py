@@ -39,6 +39,8 @@ def _outcomes(
     with ledger.open() as book:
         settlement = Settlement(book, scraper.open_client, list(context.partition_keys), scraper.policy())
         yield from settlement.outcomes()
+    if settlement.unresolved_because:
+        context.log.warning(f"Lost answers could not be resolved: {settlement.unresolved_because}")
     context.log.info(f"Drained with {settlement.requests_made} requests.")
 
 
@@ -117,7 +119,7 @@ def _days(context: dg.AssetCheckExecutionContext, ledger: Ledger) -> list[str]:
     description="Nothing is in flight, every stored target has its page and every parked one its letter.",
 )
 def complete(context: dg.AssetCheckExecutionContext, ledger: LedgerResource) -> dg.AssetCheckResult:
-    with ledger.open() as book:
+    with explained_failures(), ledger.open() as book:
         days = _days(context, book)
         in_flight = sum(book.progress.of(day).in_flight for day in days)
         violations = [violation for day in days for violation in book.audit.check_complete(day)]
@@ -133,7 +135,7 @@ def complete(context: dg.AssetCheckExecutionContext, ledger: LedgerResource) -> 
     description="No page is stored twice, and none without its submission.",
 )
 def stored_once(context: dg.AssetCheckExecutionContext, ledger: LedgerResource) -> dg.AssetCheckResult:
-    with ledger.open() as book:
+    with explained_failures(), ledger.open() as book:
         days = _days(context, book)
         violations = [violation for day in days for violation in book.audit.check_stored_once(day)]
     return dg.AssetCheckResult(
@@ -148,7 +150,7 @@ def stored_once(context: dg.AssetCheckExecutionContext, ledger: LedgerResource) 
 def share_of_empty_pages(
     context: dg.AssetCheckExecutionContext, ledger: LedgerResource
 ) -> dg.AssetCheckResult:
-    with ledger.open() as book:
+    with explained_failures(), ledger.open() as book:
         days = _days(context, book)
         figures = [book.progress.figures(day) for day in days]
     pages, empty = sum(day.pages for day in figures), sum(day.empty for day in figures)
@@ -167,7 +169,7 @@ def share_of_empty_pages(
 def share_of_parked_targets(
     context: dg.AssetCheckExecutionContext, ledger: LedgerResource
 ) -> dg.AssetCheckResult:
-    with ledger.open() as book:
+    with explained_failures(), ledger.open() as book:
         days = _days(context, book)
         targets = sum(book.progress.of(day).targets for day in days)
         parked = sum(sum(book.progress.letters_by_code(day).values()) for day in days)

@@ -13,6 +13,7 @@ from scraper_pipeline.assets.figures import submission_figures
 from scraper_pipeline.assets.targets import OWNERS, targets
 from scraper_pipeline.ledger import Ledger
 from scraper_pipeline.lifecycle import (
+    RESOLUTION_SECONDS,
     SUBMIT_LEASE,
     LifecyclePolicy,
     SubmissionReport,
@@ -22,7 +23,7 @@ from scraper_pipeline.lifecycle import (
 )
 from scraper_pipeline.partitions import DAYS
 from scraper_pipeline.resources import LedgerResource, ScraperResource, explained_failures
-from scraper_pipeline.scraper_api import ScraperClient
+from scraper_pipeline.scraper_api import ScraperClient, ScraperError, Throttled
 
 POOL = "geonode_scraper_api"
 
@@ -42,7 +43,9 @@ class SubmissionConfig(dg.Config):
         default=Resubmit.none,
         description="Submit settled targets again: failed ones, or all. Every page is paid again.",
     )
-    max_pages: int | None = Field(default=None, description="The most pages that this run may submit.")
+    max_pages: int | None = Field(
+        default=None, description="The most targets that `resubmit` takes, over all days of the run."
+    )
 
 
 @dg.asset(
@@ -67,6 +70,12 @@ def submitted_jobs(
     ledger: LedgerResource,
     scraper: ScraperResource,
 ) -> Iterator[dg.MaterializeResult[None]]:
+    if config.max_pages is not None and config.resubmit is Resubmit.none:
+        raise dg.Failure(
+            "`max_pages` goes with `resubmit`: what is planned is submitted in any case, by this run or the next. "
+            "To bound what a day costs, set SCRAPER_DAILY_PAGE_LIMIT.",
+            allow_retries=False,
+        )
     days, policy = list(context.partition_keys), scraper.policy()
     with explained_failures(), ledger.open() as book:
         report = asyncio.run(_submit_days(context, book, scraper.open_client(), days, policy, config))
@@ -95,22 +104,20 @@ async def _submit_days(
 ) -> SubmissionReport:
     total, holder = SubmissionReport(), uuid.uuid4().hex
     async with client:
-        await resolve_lost_answers(ledger, client, policy)
+        await _resolve(context, ledger, client, policy)
+        room = config.max_pages
         for day in days:
             ledger.leases.take(SUBMIT_LEASE, day, holder, policy.run_lease, force=True)
             try:
                 if config.resubmit is not Resubmit.none:
-                    again = await resubmit_targets(
-                        ledger, client, day, config.resubmit.value, config.max_pages
-                    )
+                    again = await resubmit_targets(ledger, client, day, config.resubmit.value, room)
+                    room = None if room is None else room - again.planned
                     context.log.info(f"{day}: {again.planned} targets are planned again.")
-                room = None if config.max_pages is None else config.max_pages - total.accepted
                 total += await submit_jobs(
                     ledger,
                     client,
                     day,
                     policy,
-                    max_pages=room,
                     seconds=policy.drain,
                     on_chunk=partial(_show_chunk, context, ledger, policy, day, holder),
                 )
@@ -119,6 +126,18 @@ async def _submit_days(
         requests = sum(client.requests_made.values())
     context.log.info(f"{total.accepted} accepted, {total.refused} refused, with {requests} requests.")
     return total
+
+
+async def _resolve(
+    context: dg.AssetExecutionContext, ledger: Ledger, client: ScraperClient, policy: LifecyclePolicy
+) -> None:
+    """Resolve lost answers first, for what is planned again goes out with the rest; the rest waits for no listing."""
+    try:
+        await resolve_lost_answers(ledger, client, policy, seconds=RESOLUTION_SECONDS)
+    except ScraperError as error:
+        if error.scope == "account" and not isinstance(error, Throttled):
+            raise
+        context.log.warning(f"Lost answers could not be resolved: {error}")
 
 
 def _show_chunk(

@@ -115,9 +115,15 @@ def dev(port: int) -> None:
         used = load_settings(stack.environ)
         click.echo(f"The UI is at {stack.ui.url}, the service at {used.host}, the targets in {used.targets},")
         click.echo(f"the ledger at {used.ledger_location}, logs in {folder}. Ctrl-C ends it.")
+        if stack.sandbox_url:
+            click.echo(
+                f"To look at it: SCRAPER_LEDGER_URL={environ['SCRAPER_LEDGER_URL']} scraper-pipeline status"
+            )
         try:
-            code = stack.dagster.wait()
+            stack.dagster.wait()
         except KeyboardInterrupt:
             return
-    if code:
-        raise DagsterError(f"Dagster ended with code {code}:\n{stack.dagster.last_lines()}")
+    # whatever its exit code: nobody has asked for the end
+    raise DagsterError(
+        f"Dagster ended by itself. The end of {stack.dagster.log}:\n{stack.dagster.last_lines()}"
+    )

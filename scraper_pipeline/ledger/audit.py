@@ -8,10 +8,14 @@ from typing import Any
 from sqlalchemy import Connection, Select, and_, case, exists, func, or_, select
 
 from scraper_pipeline.ledger.base import StorePart, in_state
-from scraper_pipeline.ledger.records import State, unmark_url
+from scraper_pipeline.ledger.records import LetterCode, State, unmark_url
 from scraper_pipeline.ledger.schema import LITERAL, dead_letters, jobs, processed_events, results, submissions
 
 _row, _event, _job, _result, _letter = submissions.c, processed_events.c, jobs.c, results.c, dead_letters.c
+
+
+# Pages that may have been paid and can't be had all the same: the letter says so, and nothing was lost by us.
+PAID_AND_PARKED = frozenset({LetterCode.TOO_LARGE, LetterCode.EXPIRED, LetterCode.UNREADABLE})
 
 
 @dataclass(frozen=True)
@@ -190,7 +194,7 @@ class AuditStore(StorePart):
                 continue  # nothing was paid, or another program's job
             paid[url] += job.charged
             bound = rows.get(job.job_id)
-            if job.job_id not in stored:
+            if job.job_id not in stored and not (bound and bound.given_reason in PAID_AND_PARKED):
                 state = f"its submission is {bound.state}" if bound else "no submission is bound to it"
                 violations.append(
                     Violation(
@@ -215,9 +219,15 @@ class AuditStore(StorePart):
 
     def _rows_by_job(self, connection: Connection) -> dict[str, Any]:
         rows = connection.execute(
-            select(_row.job_id, _row.partition_key, _row.target_id, _row.state).where(
-                self.in_scope(submissions), _row.job_id.is_not(None)
+            select(
+                _row.job_id,
+                _row.partition_key,
+                _row.target_id,
+                _row.state,
+                _letter.error_code.label("given_reason"),
             )
+            .outerjoin(dead_letters, and_(_letter.job_id == _row.job_id, _letter.item_key == _row.item_key))
+            .where(self.in_scope(submissions), _row.job_id.is_not(None))
         )
         return {row.job_id: row for row in rows}
 

@@ -88,6 +88,18 @@ class ProgressStore(StorePart):
             ).all()
         return [PartitionRevision(row.partition_key, row.revision) for row in rows]
 
+    def is_planned(self, partition_key: str) -> bool:
+        """Whether some list was planned for the partition from its first line to its last."""
+        with self.reading() as connection:
+            return (
+                connection.scalar(
+                    select(partitions.c.planned_at).where(
+                        self.in_scope(partitions), partitions.c.partition_key == partition_key
+                    )
+                )
+                is not None
+            )
+
     def partitions_to_submit(self) -> list[PendingPartition]:
         """Partitions with planned rows that are due and not held back by a sending row of their URL."""
         now, other = self.clock(), submissions.alias()

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from sqlalchemy import insert, literal, select, update
+from sqlalchemy import Connection, insert, literal, select, update
 
 from scraper_pipeline.ledger.base import StorePart, chunked, in_state
 from scraper_pipeline.ledger.records import State
@@ -16,12 +16,13 @@ _row, _letter = submissions.c, dead_letters.c
 
 @dataclass(frozen=True)
 class SettledTarget:
-    """A target that may be submitted again; a given-up one still has a job that might end after all."""
+    """A target that may be submitted again, as it was read; a given-up one's job might still end after all."""
 
     row_id: int
     target_id: str
     url: str
     job_id: str | None
+    state: State
     given_up: bool
 
 
@@ -35,29 +36,33 @@ class ResubmissionStore(StorePart):
         states = (State.DEAD,) if which == "failed" else (State.DEAD, State.STORED)
         with self.reading() as connection:
             rows = connection.execute(
-                select(_row.id, _row.target_id, _row.url, _row.job_id, _row.given_up)
+                select(_row.id, _row.target_id, _row.url, _row.job_id, _row.state, _row.given_up)
                 .where(self.in_scope(submissions), _row.partition_key == partition_key, in_state(*states))
                 .order_by(_row.id)
                 .limit(limit)
             ).all()
-        return [SettledTarget(r.id, r.target_id, r.url, r.job_id, r.given_up) for r in rows]
+        return [SettledTarget(r.id, r.target_id, r.url, r.job_id, State(r.state), r.given_up) for r in rows]
 
     def resubmit(self, targets: Iterable[SettledTarget]) -> int:
         """Supersede the rows, resolve their letters and plan the next attempt, whose cap counts from there.
 
-        Only rows that are still dead or stored change; returns how many did.
+        Only rows that are still as they were read change; returns how many did.
         """
         planned = 0
-        for chunk in chunked(targets):
-            with self.writing() as connection:
-                planned += self._resubmit(connection, [target.row_id for target in chunk])
+        as_read: dict[tuple[State, bool], list[int]] = {}
+        for target in targets:
+            as_read.setdefault((target.state, target.given_up), []).append(target.row_id)
+        for (state, given_up), row_ids in as_read.items():
+            for chunk in chunked(row_ids):
+                with self.writing() as connection:
+                    planned += self._resubmit(connection, chunk, state, given_up)
         return planned
 
-    def _resubmit(self, connection: Any, row_ids: list[int]) -> int:
+    def _resubmit(self, connection: Connection, row_ids: list[int], state: State, given_up: bool) -> int:
         now = self.clock()
         moved = connection.execute(
             update(submissions)
-            .where(_row.id.in_(row_ids), in_state(State.DEAD, State.STORED))
+            .where(_row.id.in_(row_ids), in_state(state), _row.given_up.is_(given_up))
             .values(state=State.SUPERSEDED)
             .returning(_row.id, _row.partition_key, _row.target_id)
         ).all()

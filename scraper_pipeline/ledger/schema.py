@@ -269,6 +269,7 @@ partitions = Table(
     Column("partition_key", Text, nullable=False),
     Column("revision", BigInteger, nullable=False),
     Column("changed_at", UtcDateTime, nullable=False),
+    Column("planned_at", UtcDateTime),
     PrimaryKeyConstraint("account", "feed", "partition_key", name="pk_partitions"),
 )
 

@@ -34,7 +34,7 @@ from scraper_pipeline.ledger.records import (
     Target,
     hash_url,
 )
-from scraper_pipeline.ledger.schema import LITERAL, dead_letters, jobs, submissions
+from scraper_pipeline.ledger.schema import LITERAL, dead_letters, jobs, partitions, results, submissions
 
 CLAIM_TRIES = 5
 _row = submissions.c
@@ -46,7 +46,8 @@ class SubmissionStore(StorePart):
     def plan(self, partition_key: str, targets: Iterable[Target]) -> PlanReport:
         """Write the first attempt of every target that the partition doesn't have yet; never withdraws one.
 
-        The targets are read and committed in chunks, so a list of any length fits in memory.
+        The targets are read and committed in chunks, so a list of any length fits in memory. Only once the last one
+        is committed does the partition count as planned.
         """
         planned = seen = 0
         for chunk in chunked(targets):
@@ -61,6 +62,12 @@ class SubmissionStore(StorePart):
                 if inserted:
                     self.bump_revisions(connection, [partition_key])
             planned += inserted
+        with self.writing() as connection:
+            connection.execute(
+                update(partitions)
+                .where(self.in_scope(partitions), partitions.c.partition_key == partition_key)
+                .values(planned_at=self.clock())
+            )
         return PlanReport(planned, seen - planned)
 
     def _first_attempt(self, partition_key: str, target: Target) -> dict[str, object]:
@@ -314,7 +321,11 @@ class SubmissionStore(StorePart):
         return parked
 
     def pages_committed_since(self, since: datetime) -> int:
-        """How many pages the account was or may still be charged for among the rows sent since ``since``."""
+        """How many pages the account was or may still be charged for among the rows sent since ``since``.
+
+        Attempts that failed are not charged; what was submitted again on purpose was paid before.
+        """
+        has_result = exists().where(results.c.job_id == _row.job_id, results.c.item_key == _row.item_key)
         with self.reading() as connection:
             return (
                 connection.scalar(
@@ -323,7 +334,10 @@ class SubmissionStore(StorePart):
                     .where(
                         _row.account == self.scope.account,
                         _row.sent_at >= since,
-                        in_state(State.SENDING, State.ACCEPTED, State.STORED),
+                        or_(
+                            in_state(State.SENDING, State.ACCEPTED, State.STORED),
+                            and_(in_state(State.DEAD, State.SUPERSEDED), or_(_row.given_up, has_result)),
+                        ),
                     )
                 )
                 or 0

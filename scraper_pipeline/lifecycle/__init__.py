@@ -13,12 +13,18 @@ from scraper_pipeline.lifecycle.registration import (
 )
 from scraper_pipeline.lifecycle.replay import DeliveryLogReport, read_delivery_log, replay_deliveries
 from scraper_pipeline.lifecycle.resubmission import ResubmissionReport, resubmit_targets
-from scraper_pipeline.lifecycle.settlement import SETTLE_LEASE, Settlement
-from scraper_pipeline.lifecycle.submission import SUBMIT_LEASE, SubmissionReport, submit_jobs
+from scraper_pipeline.lifecycle.settlement import RESOLUTION_SECONDS, SETTLE_LEASE, Settlement
+from scraper_pipeline.lifecycle.submission import (
+    SUBMIT_LEASE,
+    SubmissionReport,
+    pages_left_today,
+    submit_jobs,
+)
 
 __all__ = [
     "EVENT_TYPES",
     "OLD_SECRET_STAYS",
+    "RESOLUTION_SECONDS",
     "SETTLE_LEASE",
     "SUBMIT_LEASE",
     "DeliveryLogReport",
@@ -30,6 +36,7 @@ __all__ = [
     "RotationReport",
     "Settlement",
     "SubmissionReport",
+    "pages_left_today",
     "poll_jobs",
     "read_delivery_log",
     "register_webhooks",

@@ -29,6 +29,7 @@ class LifecyclePolicy:
     drain_quiet: float = 10.0
     run_lease: float = 60.0
     daily_page_limit: int | None = None
+    timezone: str = "UTC"
     mark_urls: bool = False
 
     def look_delay(self, looks: int, chance: random.Random) -> timedelta:

@@ -9,10 +9,11 @@ from time import monotonic as system_monotonic
 from scraper_pipeline.ledger import Ledger, OverdueSubmission, is_marked_url, mark_url
 from scraper_pipeline.lifecycle.policy import LifecyclePolicy, is_past
 from scraper_pipeline.lifecycle.service_clock import ServiceClock
-from scraper_pipeline.scraper_api import DeadlineExceeded, JobListing, JobSummary, ScraperClient
+from scraper_pipeline.scraper_api import DeadlineExceeded, JobListing, JobSummary, NetworkError, ScraperClient
 
 PAGE_SIZE = 100
 SHORTEST_WINDOW = timedelta(seconds=1)
+_TOO_LONG = "list_jobs: the time allowed was over before the listing was complete"
 
 
 @dataclass
@@ -55,17 +56,24 @@ async def resolve_lost_answers(
     if not overdue:
         return report
     clock, search = ServiceClock(), _Search(client, report, monotonic() + seconds, monotonic)
-    clock.learn(await search.page(None, None, 1, 1))
-    for window in _windows(overdue, clock, policy):
-        jobs = await search.list_all(window.start, window.end)
-        if jobs is None:
-            _wait(ledger, policy, window.rows, report)
-            continue
-        bound = ledger.submissions.bound_jobs(job.job_id for job in jobs)
-        free = [job for job in jobs if job.job_id not in bound]
-        is_marked = policy.mark_urls and any(is_marked_url(job.url) for job in jobs)
-        for row in window.rows:
-            _resolve(ledger, policy, row, _candidates(row, free, clock, is_marked), report, chance)
+    undecided = list(overdue)
+    try:
+        clock.learn(await search.page(None, None, 1, 1))
+        for window in _windows(overdue, clock, policy):
+            jobs = await search.list_all(window.start, window.end)
+            undecided = [row for row in undecided if row not in window.rows]
+            if jobs is None:
+                _wait(ledger, policy, window.rows, report)
+                continue
+            bound = ledger.submissions.bound_jobs(job.job_id for job in jobs)
+            free = [job for job in jobs if job.job_id not in bound]
+            is_marked = policy.mark_urls and any(is_marked_url(job.url) for job in jobs)
+            for row in window.rows:
+                _resolve(ledger, policy, row, _candidates(row, free, clock, is_marked), report, chance)
+    except DeadlineExceeded:
+        # Listings that never end in time must not keep a row beyond its hard limit, either.
+        _wait(ledger, policy, undecided, report)
+        raise
     return report
 
 
@@ -97,11 +105,16 @@ class _Search:
     async def page(self, start: datetime | None, end: datetime | None, number: int, size: int) -> JobListing:
         seconds_left = self.end - self.monotonic()
         if seconds_left <= 0:
-            raise DeadlineExceeded("list_jobs: the time allowed was over before the listing was complete")
+            raise DeadlineExceeded(_TOO_LONG)
         self.report.requests += 1
-        return await self.client.list_jobs(
-            start=start, end=end, page=number, page_size=size, budget=seconds_left
-        )
+        try:
+            return await self.client.list_jobs(
+                start=start, end=end, page=number, page_size=size, budget=seconds_left
+            )
+        except NetworkError:
+            if self.monotonic() < self.end:
+                raise
+            raise DeadlineExceeded(_TOO_LONG) from None
 
     async def list_all(self, start: datetime, end: datetime) -> list[JobSummary] | None:
         """Every job made within [start, end], or None if the service would not list them all."""

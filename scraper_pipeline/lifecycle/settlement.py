@@ -34,6 +34,8 @@ from scraper_pipeline.scraper_api import (
 )
 
 SETTLE_LEASE = "settle"
+RESOLUTION_INTERVAL = 10.0
+RESOLUTION_SECONDS = 15.0
 
 
 @dataclass
@@ -52,6 +54,9 @@ class Settlement:
     sleep: Callable[[float], object] = system_sleep
     chance: random.Random = random.Random()  # noqa: S311, RUF009 (jitter)
     requests_made: int = 0
+    unresolved_because: str | None = None
+    """Why lost answers could not be resolved, if so; the sensor tries again and fails loudly."""
+    _next_resolution: float = float("-inf")
 
     def outcomes(self) -> Iterator[Sequence[JobOutcome]]:
         """Settle until everything is, or news has been quiet for a while, or the budget of time is used up.
@@ -100,11 +105,24 @@ class Settlement:
 
     async def _gather_news(self, client: ScraperClient) -> bool:
         """Ask about what is due; whether there is now something to settle."""
-        await resolve_lost_answers(self.ledger, client, self.policy, chance=self.chance)
         found = await poll_jobs(
             self.ledger, client, self.policy, monotonic=self.monotonic, chance=self.chance
         )
+        if self.monotonic() >= self._next_resolution:
+            self._next_resolution = self.monotonic() + RESOLUTION_INTERVAL
+            await self._resolve(client)
         return found.ended + found.missing + found.overdue > 0
+
+    async def _resolve(self, client: ScraperClient) -> None:
+        """Resolve lost answers beside the settling, which goes on if that can't be done."""
+        try:
+            await resolve_lost_answers(
+                self.ledger, client, self.policy, seconds=RESOLUTION_SECONDS, chance=self.chance
+            )
+        except ScraperError as error:
+            if error.scope == "account" and not isinstance(error, Throttled):
+                raise
+            self.unresolved_because = str(error)
 
     def _pause(self) -> float:
         """Until the next look is due, but no longer than a second: other channels bring news, too."""

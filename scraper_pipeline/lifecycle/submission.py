@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from time import monotonic as system_monotonic
+from zoneinfo import ZoneInfo
 
 from scraper_pipeline.ledger import AcceptedSubmission, ClaimedSubmission, Ledger, RefusedSubmission, mark_url
 from scraper_pipeline.lifecycle.policy import LifecyclePolicy
@@ -87,10 +88,17 @@ def _room(ledger: Ledger, policy: LifecyclePolicy, max_pages: int | None, report
     room = policy.submit_chunk
     if max_pages is not None:
         room = min(room, max_pages - report.accepted - report.unresolved)
-    if policy.daily_page_limit is not None:
-        midnight = ledger.clock().replace(hour=0, minute=0, second=0, microsecond=0)
-        room = min(room, policy.daily_page_limit - ledger.submissions.pages_committed_since(midnight))
-    return room
+    left = pages_left_today(ledger, policy)
+    return room if left is None else min(room, left)
+
+
+def pages_left_today(ledger: Ledger, policy: LifecyclePolicy) -> int | None:
+    """How many more pages the account's daily limit allows, by the configured time zone; None without a limit."""
+    if policy.daily_page_limit is None:
+        return None
+    today = ledger.clock().astimezone(ZoneInfo(policy.timezone))
+    midnight = today.replace(hour=0, minute=0, second=0, microsecond=0)
+    return max(0, policy.daily_page_limit - ledger.submissions.pages_committed_since(midnight))
 
 
 async def _send_chunk(

@@ -132,6 +132,7 @@ def fetch_truth(sandbox_url: str) -> list[ServiceJob]:
     return [
         ServiceJob(job["job_id"], job["url"], job["status"], int(job["charged"]))
         for job in json.loads(response.content)["jobs"]
+        if job["mode"] == "async"  # a synchronous extraction is somebody's own, and in no ledger
     ]
 
 

@@ -51,5 +51,6 @@ def lifecycle_policy(settings: Settings) -> LifecyclePolicy:
         drain=settings.drain_seconds,
         drain_quiet=settings.drain_quiet_seconds,
         daily_page_limit=settings.daily_page_limit,
+        timezone=settings.timezone,
         mark_urls=settings.mark_urls,
     )

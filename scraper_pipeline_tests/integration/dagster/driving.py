@@ -64,6 +64,12 @@ class Pipeline:
         run_config = {"ops": {"submitted_jobs": {"config": config}}} if config else None
         return self.run("submit_jobs", day, run_config=run_config)
 
+    def submit_at_most(self, pages: int, day: str | None = DAY) -> dg.ExecuteInProcessResult:
+        """A submit run under a daily limit."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("SCRAPER_DAILY_PAGE_LIMIT", str(pages))
+            return self.submit(day)
+
     def settle(self, day: str | None = DAY) -> dg.ExecuteInProcessResult:
         return self.run("settle_jobs", day)
 

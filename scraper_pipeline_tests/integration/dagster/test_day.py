@@ -67,7 +67,7 @@ def test_metadata_keys_are_the_same_on_every_materialisation_and_the_figures_are
     pipeline.target_list.write_text("")
     remember(pipeline.submit(), pipeline.settle())
     pipeline.ask_for("pages/1", "pages/2", "broken/3", "flaky/4")
-    remember(pipeline.submit(NEXT_DAY, max_pages=1), pipeline.settle(NEXT_DAY))
+    remember(pipeline.submit_at_most(1, NEXT_DAY), pipeline.settle(NEXT_DAY))
     for _ in range(2):
         remember(pipeline.submit(NEXT_DAY))
         pipeline.bring_news()

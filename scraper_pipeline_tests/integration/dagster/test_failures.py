@@ -166,7 +166,7 @@ def test_a_list_that_cannot_be_used_is_named_with_what_is_wrong(
 @on_sqlite
 def test_a_list_that_breaks_later_leaves_what_was_planned_before(pipeline: Pipeline) -> None:
     pipeline.ask_for(*TEN)
-    pipeline.submit(max_pages=4)
+    pipeline.submit_at_most(4)
     pipeline.target_list.unlink()
     _the_message(pipeline)
     assert pipeline.progress().targets == 10

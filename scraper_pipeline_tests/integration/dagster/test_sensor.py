@@ -32,7 +32,7 @@ def _run_keys(result: dg.SensorResult) -> list[str | None]:
 def planned(pipeline: Pipeline) -> Pipeline:
     """Three targets of a day that are planned and not submitted."""
     pipeline.ask_for("pages/1", "pages/2", "pages/3")
-    assert pipeline.submit(max_pages=0).success
+    assert pipeline.submit_at_most(0).success
     assert pipeline.progress().planned == 3
     return pipeline
 

@@ -86,7 +86,7 @@ def test_the_day_is_green_when_its_last_page_settles(pipeline: Pipeline) -> None
 def test_the_submission_is_green_only_when_every_target_was_accepted(pipeline: Pipeline) -> None:
     pipeline.ask_for("pages/1", "pages/2", "pages/3")
 
-    run = pipeline.submit(max_pages=2)
+    run = pipeline.submit_at_most(2)
     assert run.success
     assert materialised(run) == {("targets", DAY)}
     assert observed(run)["submitted_jobs", DAY]["planned"] == 1

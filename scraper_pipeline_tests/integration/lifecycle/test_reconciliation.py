@@ -7,7 +7,8 @@ import pytest
 from sqlalchemy import select
 
 from scraper_pipeline.ledger.schema import dead_letters, submissions
-from scraper_pipeline.scraper_api import ServerError
+from scraper_pipeline.lifecycle import resolve_lost_answers
+from scraper_pipeline.scraper_api import DeadlineExceeded, ServerError
 from scraper_pipeline_tests.integration.ledger.driving import execute, rows
 from scraper_pipeline_tests.integration.lifecycle.world import DAY, World
 
@@ -264,3 +265,13 @@ async def test_a_listing_with_a_page_that_is_short_proves_no_absence(world: Worl
     world.service.clear_faults()
     assert (await world.resolve()).bound == 1
     assert _bound_job(world, world.url("pages/1")) == job
+
+
+async def test_listings_that_never_end_in_time_do_not_keep_a_row_beyond_its_hard_limit(world: World) -> None:
+    await _lose(world, world.url("pages/1"))
+    world.clock.advance(world.policy.unresolved_after + 1)
+    world.service.set_faults(latency={"on": "list", "seconds": 0.2})
+    async with world.client() as client:
+        with pytest.raises(DeadlineExceeded):
+            await resolve_lost_answers(world.ledger, client, world.policy, seconds=0.1)
+    assert rows(world.ledger, select(dead_letters))[0].error_code == "unresolved"

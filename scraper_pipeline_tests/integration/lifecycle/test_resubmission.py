@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import select
 
-from scraper_pipeline.ledger import Which
+from scraper_pipeline.ledger import Channel, Which
 from scraper_pipeline.ledger.schema import dead_letters, submissions
 from scraper_pipeline.lifecycle import ResubmissionReport, resubmit_targets
 from scraper_pipeline_tests.integration.ledger.driving import rows
@@ -105,3 +105,13 @@ async def test_what_is_in_flight_is_never_resubmitted(world: World, which: Which
     await world.submit(world.url("pages/1"))
     world.plan(world.url("pages/2"))
     assert (await _ask(world, which)).planned == 0
+
+
+async def test_a_target_that_is_stored_while_it_is_asked_about_is_not_paid_again(world: World) -> None:
+    job = await _give_up(world, world.url("pages/1"))
+    as_read = world.ledger.resubmissions.settled_targets(DAY, "failed")
+    world.service.finish_job(job)
+    world.ledger.news.record([job], Channel.POLL)
+    world.settle()
+    assert world.ledger.progress.of(DAY).stored == 1
+    assert world.ledger.resubmissions.resubmit(as_read) == 0

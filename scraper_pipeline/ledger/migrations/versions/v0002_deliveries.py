@@ -1,4 +1,4 @@
-"""The webhooks' delivery log and rotations, replays, and when the service says that a job was completed."""
+"""The webhooks' delivery log and rotations, replays, and when jobs were completed and days planned whole."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -33,5 +33,6 @@ def upgrade() -> None:
     )
     op.create_index("ix_deliveries_created", "deliveries", ["account", "feed", "created_at"], unique=False)
     op.create_index("ix_deliveries_job", "deliveries", ["job_id"], unique=False)
+    op.add_column("partitions", sa.Column("planned_at", UTC_TIME, nullable=True))
     op.add_column("webhooks", sa.Column("rotation_begun_at", UTC_TIME, nullable=True))
     op.add_column("webhooks", sa.Column("log_read_until", UTC_TIME, nullable=True))
