@@ -106,8 +106,10 @@ class SecretsFile:
     def expire_others(self, webhook_id: str, at: datetime) -> None:
         """Let all secrets of a webhook but its newest expire at a time, or when they would have earlier."""
         with self._replacing() as entries:
-            mine = [place for place, entry in enumerate(entries) if entry.webhook_id == webhook_id]
-            for place in sorted(mine, key=lambda place: (entries[place].created_at, place))[:-1]:
+            # The newest is the last one that was added, whatever the clock said then.
+            for place in [place for place, entry in enumerate(entries) if entry.webhook_id == webhook_id][
+                :-1
+            ]:
                 expires_at = entries[place].expires_at
                 entries[place] = replace(
                     entries[place], expires_at=at if expires_at is None else min(at, expires_at)

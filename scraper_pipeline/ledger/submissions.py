@@ -50,25 +50,30 @@ class SubmissionStore(StorePart):
         is committed does the partition count as planned.
         """
         planned = seen = 0
-        for chunk in chunked(targets):
+        chunks = chunked(targets)
+        chunk = next(chunks, [])
+        while chunk:
+            following = next(chunks, [])
+            planned += self._plan(partition_key, chunk, is_last=not following)
             seen += len(chunk)
-            rows = [self._first_attempt(partition_key, target) for target in chunk]
-            rows.sort(
-                key=lambda row: str(row["target_id"])
-            )  # one order for all: concurrent plans can't deadlock
-            with self.writing() as connection:
-                statement = self.insert(submissions).values(rows).on_conflict_do_nothing().returning(_row.id)
-                inserted = len(connection.execute(statement).all())
-                if inserted:
-                    self.bump_revisions(connection, [partition_key])
-            planned += inserted
-        with self.writing() as connection:
-            connection.execute(
-                update(partitions)
-                .where(self.in_scope(partitions), partitions.c.partition_key == partition_key)
-                .values(planned_at=self.clock())
-            )
+            chunk = following
         return PlanReport(planned, seen - planned)
+
+    def _plan(self, partition_key: str, chunk: list[Target], is_last: bool) -> int:
+        rows = [self._first_attempt(partition_key, target) for target in chunk]
+        rows.sort(key=lambda row: str(row["target_id"]))  # one order for all: concurrent plans can't deadlock
+        with self.writing() as connection:
+            statement = self.insert(submissions).values(rows).on_conflict_do_nothing().returning(_row.id)
+            inserted = len(connection.execute(statement).all())
+            if inserted:
+                self.bump_revisions(connection, [partition_key])
+            if is_last:
+                connection.execute(
+                    update(partitions)
+                    .where(self.in_scope(partitions), partitions.c.partition_key == partition_key)
+                    .values(planned_at=self.clock())
+                )
+        return inserted
 
     def _first_attempt(self, partition_key: str, target: Target) -> dict[str, object]:
         return {

@@ -36,7 +36,7 @@ def test_a_day_whose_planning_was_broken_off_is_planned_to_its_end(pipeline: Pip
     first = next(entry for entry in read_target_list(pipeline.target_list) if isinstance(entry, Target))
 
     def breaks() -> Iterator[Target]:
-        yield from [first] * 500
+        yield from [first] * 1000
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
