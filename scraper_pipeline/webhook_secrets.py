@@ -153,7 +153,7 @@ class SecretsFile:
             part.replace(self.path)
         except BaseException:
             with suppress(OSError):
-                part.unlink()
+                part.unlink()  # it may hold secrets, whatever broke the writing off
             raise
         folder = os.open(self.path.parent, os.O_RDONLY)
         try:

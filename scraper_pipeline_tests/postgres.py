@@ -58,7 +58,7 @@ class EphemeralPostgres:
             self._initialise(self._folder)
             self.start()
         except BaseException:
-            self.__exit__()
+            self.__exit__()  # an interrupted start must leave no server behind, either
             raise
         return self
 

@@ -51,7 +51,7 @@ class Ledger:
         try:
             migrate(engine)
         except BaseException:
-            engine.dispose()
+            engine.dispose()  # nobody else knows of it, whatever ended the migration
             raise
         return cls(engine, scope, clock, resubmission)
 

@@ -83,7 +83,7 @@ class BodyReader:
                     return body
                 message = await receive()
         except BaseException:
-            self.release(body)
+            self.release(body)  # also when the request is cancelled: its room would never be given back
             raise
 
     def release(self, body: Body) -> None:
