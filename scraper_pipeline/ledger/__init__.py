@@ -16,6 +16,7 @@ from scraper_pipeline.ledger.records import (
     DueJob,
     Ended,
     Failure,
+    ForeignJob,
     GivenUp,
     ItemOutcome,
     JobOutcome,
@@ -31,6 +32,7 @@ from scraper_pipeline.ledger.records import (
     State,
     StoredPage,
     Target,
+    UnsettledJob,
     hash_url,
     is_marked_url,
     mark_url,
@@ -38,6 +40,7 @@ from scraper_pipeline.ledger.records import (
 )
 from scraper_pipeline.ledger.resubmissions import SettledTarget, Which
 from scraper_pipeline.ledger.store import Ledger
+from scraper_pipeline.ledger.sweeps import Offender
 from scraper_pipeline.ledger.webhooks import DeliveryAttempt, DeliveryFigures, RegisteredWebhook, ReplayReport
 
 __all__ = [
@@ -56,6 +59,7 @@ __all__ = [
     "DueJob",
     "Ended",
     "Failure",
+    "ForeignJob",
     "GivenUp",
     "InboxStore",
     "ItemOutcome",
@@ -67,6 +71,7 @@ __all__ = [
     "LedgerUnavailable",
     "LetterCode",
     "NotYet",
+    "Offender",
     "OverdueSubmission",
     "PartitionRevision",
     "PendingPartition",
@@ -84,6 +89,7 @@ __all__ = [
     "State",
     "StoredPage",
     "Target",
+    "UnsettledJob",
     "Violation",
     "Which",
     "chunked",

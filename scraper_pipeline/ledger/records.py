@@ -138,6 +138,27 @@ class DueJob:
 
 
 @dataclass(frozen=True)
+class UnsettledJob:
+    """A bound job whose end nobody has reported; ``given_up`` ones stay under watch for late evidence."""
+
+    job_id: str
+    kind: str
+    sent_at: datetime
+    accepted_at: datetime
+    given_up: bool
+
+
+@dataclass(frozen=True)
+class ForeignJob:
+    """A job on the account that no submission is bound to; ``created_at`` is the service's time."""
+
+    job_id: str
+    url: str
+    status: str
+    created_at: datetime | None
+
+
+@dataclass(frozen=True)
 class ClaimedJob:
     """A job with news whose settlement this caller holds until the claim's lease ends."""
 

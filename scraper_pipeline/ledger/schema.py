@@ -22,6 +22,7 @@ from sqlalchemy import (
     TypeDecorator,
     literal_column,
     text,
+    true,
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
@@ -98,6 +99,8 @@ LITERAL: dict[State, ColumnElement[str]] = {state: literal_column(f"'{state}'") 
 _live = submissions.c.state != LITERAL[State.SUPERSEDED]
 _planned = submissions.c.state == LITERAL[State.PLANNED]
 _sending = submissions.c.state == LITERAL[State.SENDING]
+_accepted = submissions.c.state == LITERAL[State.ACCEPTED]
+_given_up = submissions.c.given_up.is_(true())
 _waiting = submissions.c.state.in_([LITERAL[State.PLANNED], LITERAL[State.SENDING]])
 
 
@@ -114,6 +117,8 @@ Index("ix_submissions_partition_state", _c.account, _c.feed, _c.partition_key, _
 _partial("ix_submissions_planned", _c.account, _c.feed, _c.partition_key, _c.id, where=_planned)
 _partial("ix_submissions_waiting_url", _c.account, _c.url_hash, where=_waiting)
 _partial("ix_submissions_sending", _c.lease_until, where=_sending)
+_partial("ix_submissions_accepted", _c.account, _c.sent_at, where=_accepted)
+_partial("ix_submissions_given_up", _c.account, _c.sent_at, where=_given_up)
 Index("ix_submissions_request", _c.request_id)
 Index("ix_submissions_sent", _c.account, _c.sent_at)
 
@@ -272,6 +277,31 @@ partitions = Table(
     Column("planned_at", UtcDateTime),
     PrimaryKeyConstraint("account", "feed", "partition_key", name="pk_partitions"),
 )
+
+sweeps = Table(
+    "sweeps",
+    metadata,
+    Column("id", RowId, primary_key=True, autoincrement=True),
+    *_scope(),
+    Column("began_at", UtcDateTime, nullable=False),
+    Column("ended_at", UtcDateTime),
+    Column("seen_until", UtcDateTime),
+    Column("figures", JsonDocument, nullable=False),
+)
+Index("ix_sweeps_began", sweeps.c.account, sweeps.c.feed, sweeps.c.began_at)
+
+foreign_jobs = Table(
+    "foreign_jobs",
+    metadata,
+    Column("job_id", Text, primary_key=True),
+    *_scope(),
+    Column("url", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("created_at", UtcDateTime),
+    Column("first_seen_at", UtcDateTime, nullable=False),
+    Column("last_seen_at", UtcDateTime, nullable=False),
+)
+Index("ix_foreign_jobs_seen", foreign_jobs.c.account, foreign_jobs.c.feed, foreign_jobs.c.first_seen_at)
 
 current_results = Table(
     "current_results",

@@ -8,6 +8,7 @@ from scraper_pipeline.ledger.audit import AuditStore
 from scraper_pipeline.ledger.base import Clock, utc_now
 from scraper_pipeline.ledger.channels import ChannelStore
 from scraper_pipeline.ledger.database import migrate, open_engine
+from scraper_pipeline.ledger.foreign import ForeignJobStore
 from scraper_pipeline.ledger.inbox import InboxStore
 from scraper_pipeline.ledger.leases import LeaseStore
 from scraper_pipeline.ledger.news import NewsStore
@@ -16,6 +17,7 @@ from scraper_pipeline.ledger.progress import ProgressStore
 from scraper_pipeline.ledger.records import Scope
 from scraper_pipeline.ledger.resubmissions import ResubmissionStore
 from scraper_pipeline.ledger.submissions import SubmissionStore
+from scraper_pipeline.ledger.sweeps import SweepStore
 from scraper_pipeline.ledger.webhooks import WebhookStore
 
 
@@ -99,6 +101,14 @@ class Ledger:
     @cached_property
     def webhooks(self) -> WebhookStore:
         return WebhookStore(self.engine, self.scope, self.clock)
+
+    @cached_property
+    def sweeps(self) -> SweepStore:
+        return SweepStore(self.engine, self.scope, self.clock)
+
+    @cached_property
+    def foreign_jobs(self) -> ForeignJobStore:
+        return ForeignJobStore(self.engine, self.scope, self.clock)
 
     @cached_property
     def audit(self) -> AuditStore:

@@ -2,7 +2,7 @@
 
 from scraper_pipeline.lifecycle.policy import LifecyclePolicy
 from scraper_pipeline.lifecycle.polling import PollReport, poll_jobs
-from scraper_pipeline.lifecycle.reconciliation import ResolutionReport, resolve_lost_answers
+from scraper_pipeline.lifecycle.reconciliation import MakeTarget, SweepReport, reconcile_jobs
 from scraper_pipeline.lifecycle.registration import (
     EVENT_TYPES,
     OLD_SECRET_STAYS,
@@ -12,6 +12,7 @@ from scraper_pipeline.lifecycle.registration import (
     rotate_secrets,
 )
 from scraper_pipeline.lifecycle.replay import DeliveryLogReport, read_delivery_log, replay_deliveries
+from scraper_pipeline.lifecycle.resolution import ResolutionReport, resolve_lost_answers
 from scraper_pipeline.lifecycle.resubmission import ResubmissionReport, resubmit_targets
 from scraper_pipeline.lifecycle.settlement import RESOLUTION_SECONDS, SETTLE_LEASE, Settlement
 from scraper_pipeline.lifecycle.submission import (
@@ -29,6 +30,7 @@ __all__ = [
     "SUBMIT_LEASE",
     "DeliveryLogReport",
     "LifecyclePolicy",
+    "MakeTarget",
     "PollReport",
     "RegistrationReport",
     "ResolutionReport",
@@ -36,9 +38,11 @@ __all__ = [
     "RotationReport",
     "Settlement",
     "SubmissionReport",
+    "SweepReport",
     "pages_left_today",
     "poll_jobs",
     "read_delivery_log",
+    "reconcile_jobs",
     "register_webhooks",
     "replay_deliveries",
     "resolve_lost_answers",

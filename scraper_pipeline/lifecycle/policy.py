@@ -18,6 +18,8 @@ class LifecyclePolicy:
     job_timeout: float = 1800.0
     lost_grace: float = 120.0
     watch_for: float = 7 * 24 * 3600.0
+    sweep_after: float = 600.0
+    sweep_overlap: float = 900.0
     first_look: float = 1.0
     longest_look: float = 30.0
     status_requests_per_second: float = 2.0

@@ -1,199 +1,204 @@
-"""Rule 5: rows whose answer was lost are resolved by a complete listing of the jobs made in their time."""
+"""The sweep: whatever the other channels have missed is found in the service's own list of jobs."""
 
 import random
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, time, timedelta
+from dataclasses import asdict, dataclass, field
+from datetime import timedelta
 from time import monotonic as system_monotonic
+from zoneinfo import ZoneInfo
 
-from scraper_pipeline.ledger import Ledger, OverdueSubmission, is_marked_url, mark_url
+from scraper_pipeline.ledger import (
+    Channel,
+    DueJob,
+    ForeignJob,
+    Ledger,
+    Target,
+    UnsettledJob,
+    hash_url,
+    unmark_url,
+)
+from scraper_pipeline.lifecycle.listing import WindowReader
+from scraper_pipeline.lifecycle.looking import Looking
 from scraper_pipeline.lifecycle.policy import LifecyclePolicy, is_past
+from scraper_pipeline.lifecycle.resolution import ResolutionReport, resolve_lost_answers
 from scraper_pipeline.lifecycle.service_clock import ServiceClock
-from scraper_pipeline.scraper_api import DeadlineExceeded, JobListing, JobSummary, NetworkError, ScraperClient
+from scraper_pipeline.scraper_api import JobSummary, ScraperClient
 
-PAGE_SIZE = 100
-SHORTEST_WINDOW = timedelta(seconds=1)
-_TOO_LONG = "list_jobs: the time allowed was over before the listing was complete"
+SLICE = timedelta(hours=1)
+
+MakeTarget = Callable[[str], Target | None]
 
 
 @dataclass
-class ResolutionReport:
-    """What became of the rows that were overdue: bound to a job found, planned again, waiting, or parked."""
+class SweepReport:
+    """What one sweep found, by kind. ``listed`` counts jobs, ``requests`` listing calls.
 
-    bound: int = 0
-    planned_again: int = 0
-    waiting: int = 0
-    unresolved: int = 0
+    ``ended`` had ended unseen, ``overdue`` and ``missing`` are looked at by the next settlement, ``stale`` is news that
+    was received long ago and not processed, ``unbound_news`` news of jobs that are not ours. ``is_whole`` is false if
+    the service would not list every job, or not in time; the next sweep begins there again.
+    """
+
+    resolution: ResolutionReport = field(default_factory=ResolutionReport)
     requests: int = 0
+    listed: int = 0
+    ended: int = 0
+    overdue: int = 0
+    missing: int = 0
+    stale: int = 0
+    unbound_news: int = 0
+    foreign: int = 0
+    adopted: int = 0
+    is_whole: bool = True
+
+    @property
+    def figures(self) -> dict[str, int]:
+        """Everything as numbers, by name; what became of lost answers begins with ``answers_``."""
+        told = asdict(self)
+        resolution = told.pop("resolution")
+        told["requests"] += resolution.pop("requests")
+        return {
+            **{name: int(value) for name, value in told.items()},
+            **{f"answers_{name}": value for name, value in resolution.items()},
+        }
 
 
-@dataclass
-class _Window:
-    start: datetime
-    end: datetime
-    rows: list[OverdueSubmission] = field(default_factory=list)
-
-
-async def resolve_lost_answers(
+async def reconcile_jobs(
     ledger: Ledger,
     client: ScraperClient,
     policy: LifecyclePolicy,
     *,
-    seconds: float = 60.0,
+    make_target: MakeTarget | None = None,
+    seconds: float = 300.0,
     monotonic: Callable[[], float] = system_monotonic,
     chance: random.Random | None = None,
-) -> ResolutionReport:
-    """Find out what became of every row still sending past its lease and grace.
+) -> SweepReport:
+    """Compare the ledger with the service's list of jobs, and make news of what ended and was not heard of.
 
-    A job is taken for a row's if it was made for its URL after the claim and no row of any attempt is bound to it. The
-    row waits while several candidates are still running or the listing is not complete, and is parked as
-    ``unresolved`` past the hard limit. Raises ScraperError, also when ``seconds`` did not suffice, with nothing decided
-    for the rows not yet reached.
+    Resolves lost answers, then reads every job made since shortly before the last sweep's end, then looks for the
+    jobs that are older and still waited for. Jobs that no submission is bound to are noted; they are adopted, each
+    under the day of its creation, only if ``make_target`` says for which target. Fetches no content. Raises
+    ScraperError; what was found until then is kept, and the next sweep begins where this one stopped seeing.
     """
-    report = ResolutionReport()
-    chance = chance or random.Random()  # noqa: S311 (jitter)
-    overdue = ledger.submissions.overdue(policy.send_grace)
-    if not overdue:
-        return report
-    clock, search = ServiceClock(), _Search(client, report, monotonic() + seconds, monotonic)
-    undecided = list(overdue)
+    report = SweepReport()
+    sweep_id = ledger.sweeps.begin()
+    end = monotonic() + seconds
+    report.resolution = await resolve_lost_answers(
+        ledger, client, policy, seconds=seconds / 2, monotonic=monotonic, chance=chance
+    )
+    reader, clock = WindowReader(client, end, monotonic), ServiceClock()
     try:
-        clock.learn(await search.page(None, None, 1, 1))
-        for window in _windows(overdue, clock, policy):
-            jobs = await search.list_all(window.start, window.end)
-            undecided = [row for row in undecided if row not in window.rows]
-            if jobs is None:
-                _wait(ledger, policy, window.rows, report)
-                continue
-            bound = ledger.submissions.bound_jobs(job.job_id for job in jobs)
-            free = [job for job in jobs if job.job_id not in bound]
-            is_marked = policy.mark_urls and any(is_marked_url(job.url) for job in jobs)
-            for row in window.rows:
-                _resolve(ledger, policy, row, _candidates(row, free, clock, is_marked), report, chance)
-    except DeadlineExceeded:
-        # Listings that never end in time must not keep a row beyond its hard limit, either.
-        _wait(ledger, policy, undecided, report)
-        raise
+        await _read_windows(ledger, policy, sweep_id, reader, clock, report)
+        ours = _look_for(ledger, policy)
+        looking = Looking(ledger, client, policy, end, monotonic, clock)
+        await looking.look([_due(job) for job in ours if job.job_id not in reader.seen])
+        reader.requests += looking.requests
+        _record(ledger, policy, ours, {**looking.seen, **reader.seen}, report)
+        _note_foreign(ledger, policy, reader.seen.values(), clock, make_target, report)
+        report.stale, report.unbound_news = ledger.sweeps.pending_events(
+            ledger.clock() - timedelta(seconds=policy.sweep_after)
+        )
+    finally:
+        report.requests, report.listed = reader.requests, len(reader.seen)
+    ledger.sweeps.end(sweep_id, report.figures)
     return report
 
 
-def _windows(
-    overdue: Iterable[OverdueSubmission], clock: ServiceClock, policy: LifecyclePolicy
-) -> list[_Window]:
-    """The spans of the service's time in which the rows' jobs must have been made, merged where they overlap."""
-    skew, grace = timedelta(seconds=policy.clock_skew), timedelta(seconds=policy.send_grace)
-    windows: list[_Window] = []
-    for row in sorted(overdue, key=lambda row: row.sent_at):
-        start, end = clock.earliest(row.sent_at) - skew, clock.latest(row.lease_until + grace) + skew
-        if windows and start <= windows[-1].end:
-            windows[-1].end = max(windows[-1].end, end)
-        else:
-            windows.append(_Window(start, end))
-        windows[-1].rows.append(row)
-    return windows
-
-
-@dataclass
-class _Search:
-    """Listings of whole windows, within a limit of time that the calls share."""
-
-    client: ScraperClient
-    report: ResolutionReport
-    end: float
-    monotonic: Callable[[], float]
-
-    async def page(self, start: datetime | None, end: datetime | None, number: int, size: int) -> JobListing:
-        seconds_left = self.end - self.monotonic()
-        if seconds_left <= 0:
-            raise DeadlineExceeded(_TOO_LONG)
-        self.report.requests += 1
-        try:
-            return await self.client.list_jobs(
-                start=start, end=end, page=number, page_size=size, budget=seconds_left
-            )
-        except NetworkError:
-            if self.monotonic() < self.end:
-                raise
-            raise DeadlineExceeded(_TOO_LONG) from None
-
-    async def list_all(self, start: datetime, end: datetime) -> list[JobSummary] | None:
-        """Every job made within [start, end], or None if the service would not list them all."""
-        found: dict[str, JobSummary] = {}
-        page, page_count = 1, 1
-        while page <= page_count:
-            listing = await self.page(start, end, page, PAGE_SIZE)
-            if listing.is_capped:
-                return await self._list_halves(start, end)
-            page_size = listing.page_size or PAGE_SIZE
-            is_short = page < (listing.page_count or 0) and len(listing.jobs) < page_size
-            if listing.unreadable or is_short:
-                return None
-            found.update((job.job_id, job) for job in listing.jobs)
-            more = page + 1 if listing.page_count is None and len(listing.jobs) == PAGE_SIZE else page
-            page_count = max(page_count, listing.page_count or more)
-            page += 1
-        return list(found.values())
-
-    async def _list_halves(self, start: datetime, end: datetime) -> list[JobSummary] | None:
-        if end - start <= SHORTEST_WINDOW:
-            return None
-        middle = start + (end - start) / 2
-        first = await self.list_all(start, middle)
-        second = await self.list_all(middle, end) if first is not None else None
-        if first is None or second is None:
-            return None
-        return list({job.job_id: job for job in (*first, *second)}.values())
-
-
-def _candidates(
-    row: OverdueSubmission, free: list[JobSummary], clock: ServiceClock, is_marked: bool
-) -> list[JobSummary]:
-    """The unbound jobs for the row's URL that were made after its claim; one of unknown age may be.
-
-    The marker is looked for only where the service is seen to echo it: one that drops fragments lists bare URLs.
-    """
-    claimed = clock.earliest(row.sent_at)
-    url = mark_url(row.url, row.request_id) if is_marked else row.url
-    return [job for job in free if job.url == url and _latest_creation(job) >= claimed]
-
-
-def _latest_creation(job: JobSummary) -> datetime:
-    """The latest moment that the service can mean: a time without a fraction may be cut to its second, or its day."""
-    told = job.created_at
-    if told is None:
-        return datetime.max.replace(tzinfo=UTC)
-    if told.microsecond:
-        return told
-    return told + (timedelta(days=1) if told.time() == time.min else timedelta(seconds=1))
-
-
-def _resolve(
+async def _read_windows(
     ledger: Ledger,
     policy: LifecyclePolicy,
-    row: OverdueSubmission,
-    candidates: list[JobSummary],
-    report: ResolutionReport,
-    chance: random.Random,
+    sweep_id: int,
+    reader: WindowReader,
+    clock: ServiceClock,
+    report: SweepReport,
 ) -> None:
-    if len(candidates) > 1 and not all(job.is_terminal for job in candidates):
-        _wait(ledger, policy, [row], report)
-        return
-    candidates.sort(key=lambda job: job.status != "completed")
-    first_look_at = ledger.clock() + policy.look_delay(0, chance)
-    job_id = candidates[0].job_id if candidates else "none"
-    if ledger.submissions.resolve(row.request_id, job_id, first_look_at, policy.send_grace):
-        if candidates:
-            report.bound += 1
-        else:
-            report.planned_again += 1
+    """Read from shortly before the watermark to a bound fixed at the start; the watermark follows what was seen whole.
+
+    Oldest first, slice by slice, so that a sweep which is cut short has brought the next one forward.
+    """
+    clock.learn(await reader.page(None, None, 1, 1))
+    bound = clock.earliest(ledger.clock())
+    seen_until = ledger.sweeps.seen_until()
+    start = min(seen_until or bound, bound) - timedelta(seconds=policy.sweep_overlap)
+    while start < bound:
+        until = min(start + SLICE, bound)
+        _, is_whole = await reader.read(start, until)
+        report.is_whole &= is_whole
+        if report.is_whole:
+            ledger.sweeps.note_seen(sweep_id, until)
+        start = until
 
 
-def _wait(
-    ledger: Ledger, policy: LifecyclePolicy, rows: list[OverdueSubmission], report: ResolutionReport
-) -> None:
-    hopeless = [row.request_id for row in rows if is_past(ledger, row.sent_at, policy.unresolved_after)]
-    report.waiting += len(rows) - len(hopeless)
-    report.unresolved += ledger.submissions.give_up_unresolved(
-        hopeless,
-        "The answer to the submission was lost, and the service's listing could not tell what became of it.",
+def _look_for(ledger: Ledger, policy: LifecyclePolicy) -> list[UnsettledJob]:
+    """The jobs that another channel should have brought news of by now."""
+    now = ledger.clock()
+    return ledger.sweeps.unsettled_jobs(
+        now - timedelta(seconds=policy.sweep_after), now - timedelta(seconds=policy.watch_for)
     )
+
+
+def _due(job: UnsettledJob) -> DueJob:
+    return DueJob(job.job_id, job.kind, job.sent_at, job.accepted_at, looks=0, given_up=job.given_up)
+
+
+def _record(
+    ledger: Ledger,
+    policy: LifecyclePolicy,
+    ours: Iterable[UnsettledJob],
+    seen: dict[str, JobSummary | None],
+    report: SweepReport,
+) -> None:
+    ended: list[str] = []
+    to_settle: list[str] = []
+    for job in ours:
+        if job.job_id not in seen:
+            continue  # the time was over before it was reached
+        line = seen[job.job_id]
+        if line is not None and line.is_terminal:
+            ended.append(job.job_id)
+        elif job.given_up:
+            continue  # it is known to run on, or to be lost
+        elif line is None:
+            report.missing += 1
+            to_settle.append(job.job_id)
+        elif is_past(ledger, job.accepted_at, policy.job_timeout):
+            report.overdue += 1
+            to_settle.append(job.job_id)
+    report.ended = len(ended)
+    ledger.news.record(ended, Channel.SWEEP)
+    ledger.news.request_settlement(to_settle)
+
+
+def _note_foreign(
+    ledger: Ledger,
+    policy: LifecyclePolicy,
+    lines: Iterable[JobSummary],
+    clock: ServiceClock,
+    make_target: MakeTarget | None,
+    report: SweepReport,
+) -> None:
+    """Jobs that no submission is bound to, and that no submission under way can have made."""
+    # First what is being sent, then what is bound: a submission that is answered in between is seen by the second.
+    being_sent = ledger.foreign_jobs.urls_being_sent()
+    lines = [line for line in lines if hash_url(unmark_url(line.url)) not in being_sent]
+    bound = ledger.submissions.bound_jobs(line.job_id for line in lines)
+    foreign = [
+        ForeignJob(line.job_id, line.url, line.status, line.created_at)
+        for line in lines
+        if line.job_id not in bound
+    ]
+    ledger.foreign_jobs.note(foreign)
+    if make_target is not None:
+        report.adopted = sum(_adopt(ledger, policy, job, clock, make_target) for job in foreign)
+    ledger.foreign_jobs.forget_ours()
+    report.foreign, _ = ledger.foreign_jobs.newest(0)
+
+
+def _adopt(
+    ledger: Ledger, policy: LifecyclePolicy, job: ForeignJob, clock: ServiceClock, make_target: MakeTarget
+) -> bool:
+    target = make_target(job.url)
+    if target is None or job.created_at is None:
+        return False  # nobody can say what it is for, or of which day
+    created_at = job.created_at - clock.least_ahead
+    day = created_at.astimezone(ZoneInfo(policy.timezone)).strftime("%Y-%m-%d")
+    return ledger.foreign_jobs.adopt(job, day, target, created_at)

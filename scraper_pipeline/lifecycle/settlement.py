@@ -22,7 +22,7 @@ from scraper_pipeline.ledger import (
 )
 from scraper_pipeline.lifecycle.policy import LifecyclePolicy, is_past
 from scraper_pipeline.lifecycle.polling import poll_jobs
-from scraper_pipeline.lifecycle.reconciliation import resolve_lost_answers
+from scraper_pipeline.lifecycle.resolution import resolve_lost_answers
 from scraper_pipeline.scraper_api import (
     AnswerTooLarge,
     Job,

@@ -1,277 +1,306 @@
-"""Rule 5 against a real service: what became of a submission whose answer was lost."""
+"""The sweep against a real service: what no other channel has brought is found in the list of jobs."""
 
-import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from sqlalchemy import select
 
-from scraper_pipeline.ledger.schema import dead_letters, submissions
-from scraper_pipeline.lifecycle import resolve_lost_answers
-from scraper_pipeline.scraper_api import DeadlineExceeded, ServerError
-from scraper_pipeline_tests.integration.ledger.driving import execute, rows
+from scraper_pipeline.ledger import Channel, Target, hash_url
+from scraper_pipeline.ledger.schema import jobs, processed_events, submissions
+from scraper_pipeline.lifecycle.listing import WindowReader
+from scraper_pipeline.scraper_api import DeadlineExceeded, JobListing, ServerError
+from scraper_pipeline_tests.integration.ledger.driving import rows
 from scraper_pipeline_tests.integration.lifecycle.world import DAY, World
 
-NEXT_DAY = "2026-03-02"
+
+def _found(world: World) -> set[str]:
+    return {row.job_id for row in rows(world.ledger, select(processed_events)) if row.sweep_at is not None}
 
 
-def _bound_job(world: World, url: str) -> str | None:
-    job_id: str | None = [row.job_id for row in rows(world.ledger, select(submissions)) if row.url == url][-1]
-    return job_id
+def _adopting(url: str) -> Target:
+    return Target(hash_url(url), url)
 
 
-async def _lose(world: World, *urls: str, day: str = DAY) -> list[str]:
-    """Claim and post these URLs as a run does that is killed before it records anything; returns the jobs' ids."""
-    world.plan(*urls, day=day)
-    return [(await world.post(claimed.url)).job_id for claimed in world.claim(day)]
+async def _submit(world: World, *urls: str) -> set[str]:
+    before = {job["job_id"] for job in world.jobs()}
+    await world.submit(*urls)
+    world.await_ends()
+    return {job["job_id"] for job in world.jobs()} - before
 
 
-async def test_nothing_is_asked_while_no_row_is_past_its_grace(world: World) -> None:
-    await _lose(world, world.url("pages/1"))
-    world.clock.advance(world.policy.send_lease + world.policy.send_grace - 1)
-    assert (await world.resolve()).requests == world.listings() == 0
-    assert world.ledger.progress.of(DAY).sending == 1
+def _let_threshold_pass(world: World) -> None:
+    world.clock.advance(world.policy.sweep_after + 1)
 
 
-async def test_the_job_of_a_lost_answer_is_found_and_settled(world: World) -> None:
-    [job] = await _lose(world, world.url("pages/1"))
-    world.let_grace_pass()
-    report = await world.resolve()
-    assert (report.bound, report.planned_again, report.waiting) == (1, 0, 0)
-    assert _bound_job(world, world.url("pages/1")) == job
+async def test_an_end_that_no_channel_reported_is_found_and_settled(world: World) -> None:
+    accepted = await _submit(world, *world.urls(3))
+    _let_threshold_pass(world)
+    report = await world.sweep()
+    assert (report.ended, report.listed, report.foreign, report.is_whole) == (3, 3, 0, True)
+    assert _found(world) == accepted
     world.settle()
+    assert world.ledger.progress.of(DAY).stored == 3
+    assert world.gets() == 3, "the sweep itself fetches no content"
     assert world.violations() == []
 
 
-async def test_a_post_that_never_arrived_is_planned_again_with_the_same_attempt(world: World) -> None:
-    world.plan(world.url("pages/1"))
-    world.claim()
-    world.let_grace_pass()
-    assert (await world.resolve()).planned_again == 1
-    [row] = rows(world.ledger, select(submissions))
-    assert (row.state, row.attempt, row.request_id) == ("planned", 1, None)
-
-
-async def test_rows_of_one_run_are_told_apart_by_their_urls(world: World) -> None:
-    lost = await _lose(world, *world.urls(5))
-    world.plan(world.url("pages/77"))
-    world.claim()
-    world.let_grace_pass()
-    report = await world.resolve()
-    assert (report.bound, report.planned_again) == (5, 1)
-    assert {_bound_job(world, url) for url in world.urls(5)} == set(lost)
-    assert report.requests <= 3, "one listing serves them all"
-
-
-async def test_a_job_from_before_the_claim_is_another_programs(world: World) -> None:
-    await world.post(world.url("pages/1"))
-    world.clock.advance(3)
-    world.plan(world.url("pages/1"))
-    world.claim()
-    world.let_grace_pass()
-    report = await world.resolve()
-    assert (report.bound, report.planned_again) == (0, 1)
-
-
-@pytest.mark.parametrize("is_superseded", [False, True], ids=["accepted", "superseded"])
-async def test_a_job_that_another_row_holds_is_not_taken(world: World, is_superseded: bool) -> None:
-    """A row of another day holds the URL's only job, and by the clocks that job was made after our claim."""
-    url = world.url("broken/1") if is_superseded else world.url("pages/1")
-    await world.submit(url, day=NEXT_DAY)
-    if is_superseded:
-        world.service.set_faults(job_failed=True)
-        execute(world.ledger, "UPDATE submissions SET state = 'superseded'")
-    world.plan(url)
-    world.claim()
-    execute_at = world.clock.now() - timedelta(seconds=30)
-    with world.ledger.submissions.writing() as connection:
-        connection.execute(
-            submissions.update().where(submissions.c.partition_key == DAY).values(sent_at=execute_at)
-        )
-    world.let_grace_pass()
-    report = await world.resolve()
-    assert (report.bound, report.planned_again) == (0, 1)
-
-
-@pytest.mark.parametrize("completed_first", [True, False])
-async def test_of_several_jobs_the_one_that_was_completed_is_taken(
-    world: World, completed_first: bool
+@pytest.mark.parametrize("shift", [-300.0, 0.0, 300.0])
+async def test_no_clock_of_the_service_makes_a_job_be_taken_early_or_missed(
+    world: World, shift: float
 ) -> None:
-    url = world.url("pages/1")
-    world.plan(url)
-    world.claim()
-    jobs = []
-    for is_good in (completed_first, not completed_first):
-        world.service.set_faults(job_failed=not is_good)
-        jobs.append((await world.post(url)).job_id)
-        world.await_ends()
-    world.let_grace_pass()
-    assert (await world.resolve()).bound == 1
-    assert _bound_job(world, url) == jobs[0 if completed_first else 1]
+    world.service.set_faults(clock_shift=shift)
+    accepted = await _submit(world, *world.urls(3))
+    world.clock.advance(world.policy.sweep_after - 30)
+    assert (await world.sweep()).ended == 0
+    world.clock.advance(31)
+    report = await world.sweep()
+    assert (report.ended, report.foreign) == (3, 0)
+    assert _found(world) == accepted
 
 
-async def test_while_one_of_several_jobs_still_runs_the_row_waits(world: World) -> None:
-    url = world.url("pages/1")
-    world.plan(url)
-    world.claim()
-    world.service.set_faults(job_failed=1)
-    await world.post(url)
-    world.service.set_faults(never_finish=True)
-    running = (await world.post(url)).job_id
+async def test_what_is_already_known_is_not_made_news_again(world: World) -> None:
+    accepted = await _submit(world, *world.urls(2))
+    world.ledger.news.record(accepted, Channel.WEBHOOK)
+    _let_threshold_pass(world)
+    assert (await world.sweep()).ended == 0
+    world.settle()
+    report = await world.sweep()
+    assert (report.ended, report.stale, _found(world)) == (0, 0, set())
+
+
+async def test_news_that_was_received_and_never_processed_is_shown_and_taken_up(world: World) -> None:
+    accepted = await _submit(world, *world.urls(2))
+    world.ledger.news.record([*accepted, "job of nobody"], Channel.WEBHOOK)
+    claimed = world.ledger.outcomes.claim(DAY, 10, world.policy.settle_lease)  # by a run that is killed now
+    assert len(claimed) == 2
+    _let_threshold_pass(world)
+    report = await world.sweep()
+    assert (report.stale, report.unbound_news) == (2, 1)
+    world.settle()
+    assert world.ledger.progress.of(DAY).stored == 2
+
+
+async def test_lost_answers_are_resolved_on_the_way(world: World) -> None:
+    world.plan(world.url("pages/1"), world.url("pages/2"))
+    first, _ = world.claim()
+    await world.post(first.url)
     world.let_grace_pass()
-    report = await world.resolve()
-    assert (report.bound, report.planned_again, report.waiting) == (0, 0, 1)
-    assert world.ledger.progress.of(DAY).sending == 1
-    world.service.finish_job(running)
+    report = await world.sweep()
+    assert (report.resolution.bound, report.resolution.planned_again, report.foreign) == (1, 1, 0)
+    assert report.figures["answers_bound"] == 1
+
+
+async def test_the_jobs_of_another_program_are_reported_and_not_touched(world: World) -> None:
+    mine = await _submit(world, *world.urls(2))
+    async with world.client() as client:
+        for number in range(200):
+            await client.submit_extract(world.url(f"pages/{1000 + number}"))
     world.await_ends()
-    assert (await world.resolve()).bound == 1
-    assert _bound_job(world, url) == running
+    for _ in range(2):
+        _let_threshold_pass(world)
+        report = await world.sweep()
+        assert (report.foreign, report.adopted) == (200, 0)
+        world.settle()
+    count, listed = world.ledger.foreign_jobs.newest(1000)
+    assert (count, len({job.job_id for job in listed} - mine)) == (200, 200)
+    assert {row.job_id for row in rows(world.ledger, select(processed_events))} == mine
+    assert len(rows(world.ledger, select(submissions))) == world.gets() == 2
 
 
-async def test_a_single_job_that_still_runs_is_bound_and_waited_for(world: World) -> None:
-    world.service.set_faults(never_finish=True)
-    [job] = await _lose(world, world.url("pages/1"))
-    world.let_grace_pass()
-    assert (await world.resolve()).bound == 1
-    assert _bound_job(world, world.url("pages/1")) == job
+async def test_a_job_whose_submission_is_under_way_is_no_other_programs(world: World) -> None:
+    world.plan(world.url("pages/1"))
+    [claimed] = world.claim()
+    job = await world.post(claimed.url)
+    report = await world.sweep(make_target=_adopting)
+    assert (report.listed, report.foreign, report.adopted) == (1, 0, 0)
+    world.bind(claimed, job.job_id)
+    assert (await world.sweep()).foreign == 0
 
 
-async def test_past_the_hard_limit_a_row_that_still_waits_is_parked(world: World) -> None:
-    url = world.url("pages/1")
-    world.plan(url)
-    world.claim()
-    world.service.set_faults(never_finish=True)
-    await world.post(url)
-    await world.post(url)
-    world.clock.advance(world.policy.unresolved_after - 1)
-    assert (await world.resolve()).waiting == 1
-    world.clock.advance(2)
-    report = await world.resolve()
-    assert (report.waiting, report.unresolved) == (0, 1)
-    [letter] = rows(world.ledger, select(dead_letters))
-    assert (letter.error_code, letter.url) == ("unresolved", url)
+async def test_a_job_that_turns_out_to_be_ours_is_no_longer_reported(world: World) -> None:
+    job = await world.post(world.url("pages/1"))
+    assert (await world.sweep()).foreign == 1
+    world.plan(world.url("pages/1"))
+    [claimed] = world.claim()
+    world.bind(claimed, job.job_id)
+    assert (await world.sweep()).foreign == 0
+
+
+async def test_other_programs_jobs_are_adopted_only_when_asked_under_the_day_of_their_creation(
+    world: World,
+) -> None:
+    job = await world.post(world.url("pages/1"))
+    world.await_ends()
+    made_on = world.clock.now().strftime("%Y-%m-%d")
+    world.clock.advance(24 * 3600.0)
+    report = await world.sweep(make_target=_adopting)
+    assert (report.foreign, report.adopted) == (0, 0), "before the first sweep's window nothing is looked at"
+    other = await world.post(world.url("pages/2"))
+    world.await_ends()
+    created_on = world.clock.now().strftime("%Y-%m-%d")
+    assert created_on != made_on
+    report = await world.sweep(make_target=_adopting)
+    assert (report.foreign, report.adopted) == (0, 1)
+    _let_threshold_pass(world)
+    assert (await world.sweep(make_target=_adopting)).ended == 1
+    world.settle(created_on)
+    [row] = rows(world.ledger, select(submissions))
+    assert (row.job_id, row.partition_key, row.state) == (other.job_id, created_on, "stored")
+    assert job.job_id not in _found(world)
     assert world.ledger.audit.check() == []
+
+
+async def test_a_target_that_the_day_has_already_is_not_adopted_a_second_time(world: World) -> None:
+    today = world.clock.now().strftime("%Y-%m-%d")
+    await world.submit(world.url("pages/1"), day=today)
+    await world.post(world.url("pages/1"))
+    report = await world.sweep(make_target=_adopting)
+    assert (report.foreign, report.adopted) == (1, 0)
+    assert len(rows(world.ledger, select(submissions))) == 1
+
+
+async def test_a_job_that_was_listed_late_is_found_by_the_next_sweep(world: World) -> None:
+    """It becomes visible after its window was read whole, and the watermark was set behind it."""
+    await world.sweep()
+    world.service.set_faults(listing_lag=60.0)
+    await world.post(world.url("pages/1"))
+    world.clock.advance(30)
+    assert (await world.sweep()).foreign == 0
+    world.clock.advance(31)
+    assert (await world.sweep()).foreign == 1
+
+
+async def test_an_empty_page_before_a_full_one_hides_nothing_and_moves_no_watermark(world: World) -> None:
+    async with world.client() as client:
+        for number in range(120):
+            await client.submit_extract(world.url(f"pages/{number}"))
+    world.service.set_faults(listing_empty_page=2)
+    report = await world.sweep()  # the first call only asks for the time
+    assert (report.listed, report.is_whole) == (20, False)
+    assert world.ledger.sweeps.seen_until() is None
+    report = await world.sweep()
+    assert (report.listed, report.is_whole) == (120, True)
+    assert world.ledger.sweeps.seen_until() is not None
 
 
 async def test_a_listing_that_is_cut_short_is_halved_until_it_is_whole(world: World) -> None:
-    urls = world.urls(12)
-    world.plan(*urls)
-    lost = []
-    for claimed in world.claim():
-        lost.append((await world.post(claimed.url)).job_id)
+    for number in range(12):
+        await world.post(world.url(f"pages/{number}"))
         world.clock.advance(4)
     world.service.set_faults(listing_capped_above=3)
-    world.let_grace_pass()
-    report = await world.resolve()
-    assert (report.bound, report.planned_again) == (12, 0)
-    assert report.requests > 4
-    assert {_bound_job(world, url) for url in urls} == set(lost)
+    report = await world.sweep()
+    assert (report.listed, report.foreign, report.is_whole) == (12, 12, True)
 
 
-async def test_a_listing_that_stays_cut_short_proves_no_absence(world: World) -> None:
-    """More jobs in a second than the service lists: nobody may conclude that ours isn't among them."""
-    for url in world.urls(6):
-        await world.post(url)
-    world.plan(world.url("pages/99"))
-    world.claim()
-    world.service.set_faults(listing_capped_above=1)
-    world.let_grace_pass()
-    report = await world.resolve()
-    assert (report.planned_again, report.waiting) == (0, 1)
-    world.clock.advance(world.policy.unresolved_after)
-    assert (await world.resolve()).unresolved == 1
+async def test_the_watermark_stays_before_a_second_that_can_not_be_listed_whole(world: World) -> None:
+    await world.sweep()
+    before = world.ledger.sweeps.seen_until()
+    for number in range(6):
+        await world.post(world.url(f"pages/{number}"))
+    world.service.set_faults(listing_capped_above=2)
+    world.clock.advance(5)
+    report = await world.sweep()
+    assert not report.is_whole
+    assert world.ledger.sweeps.seen_until() == before
+    world.service.set_faults(listing_capped_above=None)
+    world.clock.advance(3600)
+    report = await world.sweep()
+    assert (report.foreign, report.is_whole) == (6, True), "an hour later they are still in the window"
 
 
-async def test_a_listing_of_many_pages_is_read_to_its_end(world: World) -> None:
-    world.plan(world.url("pages/1"))
-    [claimed] = world.claim()
-    job = (await world.post(claimed.url)).job_id
-    async with world.client() as client:
-        for number in range(210):
-            await client.submit_extract(f"{world.service.url}/elsewhere/{number}")
-    world.let_grace_pass()
-    report = await world.resolve()
-    assert (report.bound, report.planned_again) == (1, 0), "the oldest job is on the last page"
-    assert _bound_job(world, claimed.url) == job
+async def test_a_sweep_that_is_cut_short_has_brought_the_next_one_forward(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.sweep()
+    world.clock.advance(5 * 3600.0)
+    before = world.ledger.sweeps.seen_until()
+    read = WindowReader.page
+
+    async def read_three_pages(self: WindowReader, *window: Any) -> JobListing:
+        if self.requests == 3:
+            self.end = self.monotonic()
+        return await read(self, *window)
+
+    monkeypatch.setattr(WindowReader, "page", read_three_pages)
+    with pytest.raises(DeadlineExceeded):
+        await world.sweep()
+    monkeypatch.undo()
+    after = world.ledger.sweeps.seen_until()
+    assert before is not None
+    assert after is not None
+    assert before < after < world.clock.now() - timedelta(hours=1)
+    assert (await world.sweep()).is_whole
 
 
-async def test_a_listing_that_fails_is_an_error_and_decides_nothing(world: World) -> None:
-    await _lose(world, world.url("pages/1"))
-    world.let_grace_pass()
+async def test_a_sweep_without_time_says_so_and_loses_nothing(world: World) -> None:
+    accepted = await _submit(world, *world.urls(2))
+    _let_threshold_pass(world)
+    with pytest.raises(DeadlineExceeded):
+        await world.sweep(seconds=0.0)
+    await world.sweep()
+    assert _found(world) == accepted
+
+
+async def test_jobs_from_long_ago_are_looked_up_by_id_and_days_are_not_listed_again(world: World) -> None:
+    world.service.set_faults(never_finish=1)
+    await world.submit(*world.urls(240))
+    world.await_ends(but=1)
+    _let_threshold_pass(world)
+    await world.sweep()
+    world.settle()
+    world.clock.advance(4 * 3600.0)
+    await world.sweep()
+    world.clock.advance(600.0)
+    report = await world.sweep()
+    assert report.requests <= 3, "the time, the window, and the one that is left"
+
+
+async def test_the_sweep_alone_gives_up_and_takes_back(world: World) -> None:
+    world.service.set_faults(never_finish=1)
+    await world.submit(world.url("pages/1"))
+    [job] = world.jobs()
+    world.clock.advance(world.policy.sweep_after + world.policy.job_timeout)
+    assert (await world.sweep()).overdue == 1
+    world.patient(drain_quiet=0.0)
+    world.settle()
+    assert world.ledger.progress.of(DAY).dead == 1
+    world.service.finish_job(job["job_id"])
+    world.await_ends()
+    assert (await world.sweep()).ended == 1
+    world.settle()
+    assert world.ledger.progress.of(DAY).stored == 1
+    assert world.violations() == []
+
+
+async def test_a_job_that_the_service_has_lost_is_noticed_by_the_sweep(world: World) -> None:
+    world.service.set_faults(listing_lag=10_000.0, job_404=True)
+    await _submit(world, world.url("pages/1"))
+    _let_threshold_pass(world)
+    assert (await world.sweep()).missing == 1
+    world.settle()
+    assert world.ledger.progress.of(DAY).dead == 1
+
+
+async def test_an_outage_is_an_error_and_no_empty_list(world: World) -> None:
+    await _submit(world, *world.urls(2))
+    _let_threshold_pass(world)
     world.service.set_faults(list_500=True)
     with pytest.raises(ServerError):
-        await world.resolve()
-    assert world.ledger.progress.of(DAY).sending == 1
+        await world.sweep()
+    assert _found(world) == set()
+    assert world.ledger.sweeps.seen_until() is None
 
 
-@pytest.mark.parametrize("ahead", [300.0, -300.0], ids=["ahead", "behind"])
-async def test_a_service_whose_clock_is_minutes_off_is_understood(world: World, ahead: float) -> None:
-    world.service.set_faults(clock_shift=ahead)
-    [job] = await _lose(world, world.url("pages/1"))
-    world.clock.advance(3)
+async def test_what_is_not_settled_is_named_with_its_age(world: World) -> None:
+    world.service.set_faults(never_finish=1)
+    await world.submit(world.url("pages/1"))
+    world.clock.advance(100)
     world.plan(world.url("pages/2"))
     world.claim()
-    world.let_grace_pass()
-    report = await world.resolve()
-    assert (report.bound, report.planned_again) == (1, 1)
-    assert _bound_job(world, world.url("pages/1")) == job
-
-
-async def test_a_job_that_the_listing_shows_late_is_found_if_it_lags_less_than_the_grace(
-    world: World,
-) -> None:
-    world.service.set_faults(listing_lag=world.policy.send_grace - 20)
-    await _lose(world, world.url("pages/1"))
-    world.let_grace_pass()
-    assert (await world.resolve()).bound == 1
-
-
-@pytest.mark.parametrize("form", ["hundredths", "naive", "doubled_zone", "nanoseconds", "words"])
-async def test_a_time_in_an_odd_form_loses_no_job(world: World, form: str) -> None:
-    [job] = await _lose(world, world.url("pages/1"))
-    world.service.set_faults(odd_timestamps={"on": "list", "forms": [form]})
-    world.let_grace_pass()
-    assert (await world.resolve()).bound == 1
-    assert _bound_job(world, world.url("pages/1")) == job
-
-
-@pytest.mark.parametrize("form", ["date", "leap_second"])
-async def test_a_time_that_is_told_too_roughly_loses_no_job(world: World, form: str) -> None:
-    """A job said to be made on a day, or in a second that isn't, may have been made after the claim."""
-    [job] = await _lose(world, world.url("pages/1"))
-    world.service.set_faults(odd_timestamps={"on": "list", "forms": [form]})
-    world.let_grace_pass()
-    report = await world.resolve()
-    assert report.planned_again == 0, "planned again, the page would be paid twice"
-    assert _bound_job(world, world.url("pages/1")) in (job, None)
-
-
-async def test_resolving_twice_at_once_binds_once(world: World) -> None:
-    await _lose(world, *world.urls(4))
-    world.let_grace_pass()
-    reports = await asyncio.gather(world.resolve(), world.resolve())
-    assert sum(report.bound for report in reports) == 4
-    assert world.ledger.audit.check() == []
-
-
-async def test_a_listing_with_a_page_that_is_short_proves_no_absence(world: World) -> None:
-    [job] = await _lose(world, world.url("pages/1"))
-    for number in range(101):
-        await world.post(world.url(f"pages/{1000 + number}"))
-    world.let_grace_pass()
-    world.service.set_faults(listing_empty_page={"count": 2})
-    report = await world.resolve()
-    assert (report.planned_again, report.waiting) == (0, 1)
-    world.service.clear_faults()
-    assert (await world.resolve()).bound == 1
-    assert _bound_job(world, world.url("pages/1")) == job
-
-
-async def test_listings_that_never_end_in_time_do_not_keep_a_row_beyond_its_hard_limit(world: World) -> None:
-    await _lose(world, world.url("pages/1"))
-    world.clock.advance(world.policy.unresolved_after + 1)
-    world.service.set_faults(latency={"on": "list", "seconds": 0.2})
-    async with world.client() as client:
-        with pytest.raises(DeadlineExceeded):
-            await resolve_lost_answers(world.ledger, client, world.policy, seconds=0.1)
-    assert rows(world.ledger, select(dead_letters))[0].error_code == "unresolved"
+    assert 99 < world.ledger.sweeps.oldest_unsettled_seconds() < 105
+    first, second = world.ledger.sweeps.offenders(10)
+    assert (first.kind, first.url, second.kind, second.url) == (
+        "accepted", world.url("pages/1"), "sending", world.url("pages/2"),
+    )  # fmt: skip
+    assert [row.job_id for row in rows(world.ledger, select(jobs))] == [first.job_id]

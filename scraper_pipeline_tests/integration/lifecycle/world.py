@@ -24,7 +24,9 @@ from scraper_pipeline.lifecycle import (
     ResolutionReport,
     Settlement,
     SubmissionReport,
+    SweepReport,
     poll_jobs,
+    reconcile_jobs,
     resolve_lost_answers,
     submit_jobs,
 )
@@ -143,6 +145,17 @@ class World:
         async with self.client() as client:
             return await resolve_lost_answers(self.ledger, client, self.policy, chance=self.chance)
 
+    async def sweep(self, **options: Any) -> SweepReport:
+        async with self.client() as client:
+            return await reconcile_jobs(
+                self.ledger,
+                client,
+                self.policy,
+                monotonic=self.clock.monotonic,
+                chance=self.chance,
+                **options,
+            )
+
     async def poll(self, **options: Any) -> PollReport:
         async with self.client() as client:
             return await poll_jobs(
@@ -195,9 +208,9 @@ class World:
             self.clock.advance(15)
         raise AssertionError(f"not settled: {self.ledger.progress.of(day)}")
 
-    def await_ends(self) -> None:
-        """Wait until the service has brought every job to its end."""
-        while any(job["status"] not in ("completed", "failed", "cancelled") for job in self.jobs()):
+    def await_ends(self, but: int = 0) -> None:
+        """Wait until the service has brought every job to its end, but for so many."""
+        while sum(job["status"] not in ("completed", "failed", "cancelled") for job in self.jobs()) > but:
             time.sleep(0.005)
 
     def posts(self) -> int:
