@@ -6,6 +6,7 @@ from datetime import datetime
 import dagster as dg
 from pydantic import Field
 
+from scraper_pipeline.assets.reconciliation import reconciliation
 from scraper_pipeline.assets.results import settlement
 from scraper_pipeline.assets.submissions import submitted_jobs
 from scraper_pipeline.assets.targets import targets
@@ -34,6 +35,13 @@ settle_jobs = dg.define_asset_job(
     selection=dg.AssetSelection.assets(settlement),
     tags=_MAX_RUNTIME,
     description="Store what has ended of a day's jobs, until news has been quiet for a while. Asked for by the sensor.",
+)
+
+reconcile_jobs = dg.define_asset_job(
+    "reconcile_jobs",
+    selection=dg.AssetSelection.assets(reconciliation),
+    tags=_MAX_RUNTIME,
+    description="Find in the service's list what no other channel has brought, and settle it. Runs by schedule.",
 )
 
 

@@ -2,8 +2,9 @@
 
 import dagster as dg
 
-from scraper_pipeline.jobs import rotate_webhook_secrets, submit_jobs
+from scraper_pipeline.jobs import reconcile_jobs, rotate_webhook_secrets, submit_jobs
 from scraper_pipeline.partitions import DAYS
+from scraper_pipeline.resources import LedgerResource, explained_failures
 
 
 @dg.schedule(
@@ -24,3 +25,21 @@ secret_rotation_schedule = dg.ScheduleDefinition(
     execution_timezone=DAYS.timezone,
     description="Rotates the webhooks' secrets on the first of each month. Off until switched on.",
 )
+
+
+@dg.schedule(
+    job=reconcile_jobs,
+    cron_schedule="*/10 * * * *",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Sweeps the service's list of jobs every ten minutes. Idle until something was planned.",
+)
+def reconciliation_schedule(
+    context: dg.ScheduleEvaluationContext, ledger: LedgerResource
+) -> dg.RunRequest | dg.SkipReason:
+    with explained_failures(), ledger.open() as book:
+        if not book.progress.revisions(limit=1):
+            return dg.SkipReason("Nothing was ever planned: there is nothing to look for.")
+    not_begun = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED]
+    if context.instance.get_runs_count(dg.RunsFilter(job_name=reconcile_jobs.name, statuses=not_begun)):
+        return dg.SkipReason("A sweep waits for its turn already.")
+    return dg.RunRequest()

@@ -8,6 +8,7 @@ from datetime import datetime
 
 import dagster as dg
 
+from scraper_pipeline.assets.figures import materialised_revision
 from scraper_pipeline.assets.operations import delivery_figures, silence_check
 from scraper_pipeline.jobs import settle_jobs, submit_jobs
 from scraper_pipeline.ledger import Ledger, PendingPartition
@@ -164,22 +165,12 @@ def _conclusions(
             is_done = progress.is_settled if job_name == settle_jobs.name else progress.is_accepted
             if not is_done or day in ledger.leases.live(lease):
                 continue
-            if _materialised_revision(instance, asset, day) >= (
+            if materialised_revision(instance, asset, day) >= (
                 revision if job_name == settle_jobs.name else 1
             ):
                 green[job_name][day] = revision
             else:
                 yield _ask(ledger, job_name, lease, PendingPartition(day, 0, f"conclude-{revision}"))
-
-
-def _materialised_revision(instance: dg.DagsterInstance, asset: str, day: str) -> int:
-    """The ledger's revision that the newest materialisation of the day shows; 0 if there is none."""
-    records = instance.fetch_materializations(
-        dg.AssetRecordsFilter(asset_key=dg.AssetKey(asset), asset_partitions=[day]), limit=1
-    ).records
-    materialization = records[0].asset_materialization if records else None
-    shown = materialization.metadata.get("ledger_revision") if materialization else None
-    return int(str(shown.value)) if shown is not None else 0
 
 
 @dg.sensor(

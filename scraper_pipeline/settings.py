@@ -182,6 +182,15 @@ class Settings(BaseSettings):
     unresolved_after_seconds: SomeSeconds = Field(
         21600, description="when a submission that cannot be looked up is parked as unresolved"
     )
+    sweep_after_seconds: SomeSeconds = Field(
+        600, description="how old a job must be before the sweep looks for its end"
+    )
+    unsettled_alert_seconds: SomeSeconds = Field(
+        7200, description="the age of an unsettled job from which the check on `reconciliation` fails"
+    )
+    adopt_jobs: bool = Field(
+        False, description="store the results of jobs that other programs submit with the same key, too"
+    )
     concurrency: Annotated[int, Field(ge=1, le=500)] = Field(32, description="the most requests at once")
     drain_seconds: SomeSeconds = Field(
         600, description="how long a settle run goes on while news still comes"

@@ -3,6 +3,7 @@
 import dagster as dg
 
 from scraper_pipeline.assets.operations import delivery_log, webhooks_deliver
+from scraper_pipeline.assets.reconciliation import nothing_is_overdue, reconciliation
 from scraper_pipeline.assets.results import (
     complete,
     settlement,
@@ -13,7 +14,20 @@ from scraper_pipeline.assets.results import (
 from scraper_pipeline.assets.submissions import submitted_jobs
 from scraper_pipeline.assets.targets import targets
 
-ASSETS: list[dg.AssetsDefinition | dg.AssetSpec] = [targets, submitted_jobs, settlement, delivery_log]
-CHECKS = [complete, stored_once, share_of_empty_pages, share_of_parked_targets, webhooks_deliver]
+ASSETS: list[dg.AssetsDefinition | dg.AssetSpec] = [
+    targets,
+    submitted_jobs,
+    settlement,
+    delivery_log,
+    reconciliation,
+]
+CHECKS = [
+    complete,
+    stored_once,
+    share_of_empty_pages,
+    share_of_parked_targets,
+    webhooks_deliver,
+    nothing_is_overdue,
+]
 
 __all__ = ["ASSETS", "CHECKS"]

@@ -92,3 +92,13 @@ def letter_figures(ledger: Ledger, day: str) -> Metadata:
         "reasons": dg.MetadataValue.json(by_code),
         "preview": preview(ledger.progress.letters_preview(day)),
     }
+
+
+def materialised_revision(instance: dg.DagsterInstance, asset: str, day: str) -> int:
+    """The ledger's revision that the newest materialisation of the day shows; 0 if there is none."""
+    records = instance.fetch_materializations(
+        dg.AssetRecordsFilter(asset_key=dg.AssetKey(asset), asset_partitions=[day]), limit=1
+    ).records
+    materialization = records[0].asset_materialization if records else None
+    shown = materialization.metadata.get("ledger_revision") if materialization else None
+    return int(str(shown.value)) if shown is not None else 0

@@ -54,7 +54,7 @@ def _outcomes(
 def conclude(context: dg.AssetExecutionContext, ledger: LedgerResource) -> Iterator[dg.Output[None]]:
     """Lets a day materialise only if nothing of it is in flight; otherwise shows how far it is."""
     with explained_failures(), ledger.open() as book:
-        shown = {day: _figures(book, day) for day in context.partition_keys}
+        shown = {day: day_figures(book, day) for day in context.partition_keys}
     settled = {day for day, assets in shown.items() if assets["stored_results"]["in_flight"] == 0}
     if settled == shown.keys():
         for day, assets in shown.items():
@@ -69,7 +69,8 @@ def conclude(context: dg.AssetExecutionContext, ledger: LedgerResource) -> Itera
             context.log_event(event(name, partition=day, metadata=figures))
 
 
-def _figures(ledger: Ledger, day: str) -> dict[str, dict[str, Any]]:
+def day_figures(ledger: Ledger, day: str) -> dict[str, dict[str, Any]]:
+    """What both assets show of a day."""
     return {
         "stored_results": dict(result_figures(ledger, day)),
         "dead_letters": dict(letter_figures(ledger, day)),
@@ -120,10 +121,16 @@ def _days(context: dg.AssetCheckExecutionContext, ledger: Ledger) -> list[str]:
 )
 def complete(context: dg.AssetCheckExecutionContext, ledger: LedgerResource) -> dg.AssetCheckResult:
     with explained_failures(), ledger.open() as book:
-        days = _days(context, book)
-        in_flight = sum(book.progress.of(day).in_flight for day in days)
-        violations = [violation for day in days for violation in book.audit.check_complete(day)]
+        return check_complete(book, _days(context, book))
+
+
+def check_complete(ledger: Ledger, days: Sequence[str]) -> dg.AssetCheckResult:
+    """Whether nothing of these days is in flight, and every target has what its state says."""
+    in_flight = sum(ledger.progress.of(day).in_flight for day in days)
+    violations = [violation for day in days for violation in ledger.audit.check_complete(day)]
     return dg.AssetCheckResult(
+        asset_key="stored_results",
+        check_name="complete",
         passed=not in_flight and not violations,
         metadata={"in_flight": in_flight, "violations": len(violations), "days": ", ".join(days[:31])},
     )
@@ -136,10 +143,17 @@ def complete(context: dg.AssetCheckExecutionContext, ledger: LedgerResource) -> 
 )
 def stored_once(context: dg.AssetCheckExecutionContext, ledger: LedgerResource) -> dg.AssetCheckResult:
     with explained_failures(), ledger.open() as book:
-        days = _days(context, book)
-        violations = [violation for day in days for violation in book.audit.check_stored_once(day)]
+        return check_stored_once(book, _days(context, book))
+
+
+def check_stored_once(ledger: Ledger, days: Sequence[str]) -> dg.AssetCheckResult:
+    """Whether no page of these days is stored twice, or without its submission."""
+    violations = [violation for day in days for violation in ledger.audit.check_stored_once(day)]
     return dg.AssetCheckResult(
-        passed=not violations, metadata={"violations": len(violations), "days": ", ".join(days[:31])}
+        asset_key="stored_results",
+        check_name="stored_once",
+        passed=not violations,
+        metadata={"violations": len(violations), "days": ", ".join(days[:31])},
     )
 
 

@@ -41,9 +41,18 @@ def status(days: int, as_json: bool) -> None:
             for changed in ledger.progress.revisions(days)
         ]
         oldest = ledger.progress.oldest_open_seconds()
+        last_sweep = ledger.sweeps.last()
+        foreign, _ = ledger.foreign_jobs.newest(0)
     if as_json:
+        sweep = {"ended_at": last_sweep[0], **last_sweep[1]} if last_sweep else None
         print_json(
-            {"ledger": settings.ledger_location, "oldest_open_seconds": round(oldest, 1), "days": rows}
+            {
+                "ledger": settings.ledger_location,
+                "oldest_open_seconds": round(oldest, 1),
+                "last_sweep": sweep,
+                "foreign_jobs": foreign,
+                "days": rows,
+            }
         )
         return
     table = Table(title=f"Ledger {settings.ledger_location}", title_justify="left")
@@ -62,6 +71,11 @@ def status(days: int, as_json: bool) -> None:
             click.echo(
                 f"{row['day']} news first by: " + ", ".join(f"{name} {n}" for name, n in heard.items())
             )
+    if foreign:
+        click.echo(f"{foreign} jobs of other programs on this key; the asset reconciliation lists them.")
+    click.echo(
+        f"Last sweep: {last_sweep[0]:%Y-%m-%d %H:%M:%S} UTC." if last_sweep else "No sweep has run yet."
+    )
     click.echo(f"Oldest open target: {oldest:.0f} s." if oldest else "Nothing is open.")
 
 

@@ -20,6 +20,8 @@ class LifecyclePolicy:
     watch_for: float = 7 * 24 * 3600.0
     sweep_after: float = 600.0
     sweep_overlap: float = 900.0
+    unsettled_alert: float = 7200.0
+    adopt_jobs: bool = False
     first_look: float = 1.0
     longest_look: float = 30.0
     status_requests_per_second: float = 2.0

@@ -199,6 +199,6 @@ def _adopt(
     target = make_target(job.url)
     if target is None or job.created_at is None:
         return False  # nobody can say what it is for, or of which day
-    created_at = job.created_at - clock.least_ahead
+    created_at = job.created_at - clock.most_ahead
     day = created_at.astimezone(ZoneInfo(policy.timezone)).strftime("%Y-%m-%d")
     return ledger.foreign_jobs.adopt(job, day, target, created_at)

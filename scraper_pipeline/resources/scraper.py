@@ -53,4 +53,7 @@ def lifecycle_policy(settings: Settings) -> LifecyclePolicy:
         daily_page_limit=settings.daily_page_limit,
         timezone=settings.timezone,
         mark_urls=settings.mark_urls,
+        sweep_after=settings.sweep_after_seconds,
+        unsettled_alert=settings.unsettled_alert_seconds,
+        adopt_jobs=settings.adopt_jobs,
     )

@@ -1,0 +1,202 @@
+"""The asset ``reconciliation``: what every other channel has missed is found in the service's list and settled."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import dagster as dg
+
+from scraper_pipeline.assets.figures import materialised_revision, preview, submission_figures
+from scraper_pipeline.assets.results import IO_MANAGER, check_complete, check_stored_once, day_figures
+from scraper_pipeline.assets.submissions import POOL
+from scraper_pipeline.assets.targets import OWNERS
+from scraper_pipeline.ledger import JobOutcome, Ledger, Target
+from scraper_pipeline.lifecycle import (
+    SETTLE_LEASE,
+    SUBMIT_LEASE,
+    LifecyclePolicy,
+    Settlement,
+    SweepReport,
+    reconcile_jobs,
+    submit_jobs,
+)
+from scraper_pipeline.resources import LedgerResource, ScraperResource, explained_failures
+from scraper_pipeline.target_lists import InvalidTarget, make_target
+
+SWEEP_SECONDS = 240.0
+SUBMIT_SECONDS = 120.0
+SETTLE_SECONDS = 180.0
+WATCHED_DAYS = 400
+SHOWN = 50
+
+
+@dg.op(out=dg.Out(dg.Nothing), pool=POOL)
+def sweep(context: dg.OpExecutionContext, ledger: LedgerResource, scraper: ScraperResource) -> None:
+    """Compares the ledger with the service's list of jobs, and makes news of what ended unheard of."""
+    policy = scraper.policy()
+
+    async def reconcile(book: Ledger) -> SweepReport:
+        async with scraper.open_client() as client:
+            adopt = _target_of if policy.adopt_jobs else None
+            return await reconcile_jobs(book, client, policy, make_target=adopt, seconds=SWEEP_SECONDS)
+
+    with explained_failures(), ledger.open() as book:
+        report = asyncio.run(reconcile(book))
+    context.log.info(
+        f"Swept {report.listed} jobs with {report.requests} requests: {report.ended} ended unheard of."
+    )
+    if not report.is_whole:
+        context.log.warning("The service did not list every job; the next sweep begins there again.")
+
+
+def _target_of(url: str) -> Target | None:
+    try:
+        return make_target(url, labels={"adopted": "true"})
+    except InvalidTarget:
+        return None
+
+
+@dg.op(ins={"swept": dg.In(dg.Nothing)}, out=dg.Out(dg.Nothing), pool=POOL)
+def submit_due(context: dg.OpExecutionContext, ledger: LedgerResource, scraper: ScraperResource) -> None:
+    """Submits what is planned and due, next attempts above all, where no submit run is at it."""
+    policy = scraper.policy()
+
+    async def submit(book: Ledger, days: Sequence[str]) -> None:
+        async with scraper.open_client() as client:
+            for day in days:
+                report = await submit_jobs(book, client, day, policy, seconds=SUBMIT_SECONDS / len(days))
+                context.log.info(f"{day}: {report.accepted} accepted, {report.refused} refused.")
+
+    with explained_failures(), ledger.open() as book:
+        busy = book.leases.live(SUBMIT_LEASE)
+        pending = [one.partition_key for one in book.progress.partitions_to_submit()]
+        if days := [day for day in pending if day not in busy]:
+            asyncio.run(submit(book, days))
+
+
+@dg.op(
+    ins={"submitted": dg.In(dg.Nothing)},
+    out=dg.Out(
+        io_manager_key=IO_MANAGER,
+        description="Outcomes of jobs, chunk by chunk; nothing is stored unless the IO manager consumes them.",
+    ),
+    pool=POOL,
+)
+def settle_found(
+    ledger: LedgerResource, scraper: ScraperResource
+) -> Iterator[dg.Output[Iterator[Sequence[JobOutcome]]]]:
+    """Settles the news that is there, of any day, where no settle run is at it."""
+    yield dg.Output(_outcomes(ledger, scraper.policy(), scraper))
+
+
+def _outcomes(
+    ledger: LedgerResource, policy: LifecyclePolicy, scraper: ScraperResource
+) -> Iterator[Sequence[JobOutcome]]:
+    at_once = replace(policy, drain=SETTLE_SECONDS, drain_quiet=0.0)
+    with ledger.open() as book:
+        busy = book.leases.live(SETTLE_LEASE)
+        days = [one.partition_key for one in book.progress.partitions_to_settle()]
+        days = [day for day in days if day not in busy]
+        if days:
+            yield from Settlement(book, scraper.open_client, days, at_once).outcomes()
+
+
+@dg.op(ins={"settled": dg.In(dg.Nothing)}, out=dg.Out(dg.Nothing, io_manager_key=IO_MANAGER))
+def conclude_sweep(context: dg.OpExecutionContext, ledger: LedgerResource) -> None:
+    """Shows what the sweep found, and turns the days green that are done since."""
+    with explained_failures(), ledger.open() as book:
+        for event in _conclusions(context.instance, book):
+            context.log_event(event)  # type: ignore[arg-type]  # it takes evaluations of checks, too
+        context.add_output_metadata(sweep_figures(book))
+
+
+def _conclusions(
+    instance: dg.DagsterInstance, ledger: Ledger
+) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
+    """Materialisations of the days that are done in the ledger and not green, if the blocking checks hold."""
+    for changed in ledger.progress.revisions(WATCHED_DAYS):
+        day, progress = changed.partition_key, ledger.progress.of(changed.partition_key)
+        if not progress.targets:
+            continue
+        if progress.is_accepted and not materialised_revision(instance, "submitted_jobs", day):
+            figures = submission_figures(ledger, day)
+            yield dg.AssetMaterialization("submitted_jobs", partition=day, metadata=dict(figures))
+        if (
+            not progress.is_settled
+            or materialised_revision(instance, "stored_results", day) >= changed.revision
+        ):
+            continue
+        checks = [check_complete(ledger, [day]), check_stored_once(ledger, [day])]
+        if all(check.passed for check in checks):
+            for name, figures in day_figures(ledger, day).items():
+                yield dg.AssetMaterialization(name, partition=day, metadata=figures)
+        for check in checks:
+            yield dg.AssetCheckEvaluation(
+                asset_key=dg.AssetKey("stored_results"),
+                check_name=str(check.check_name),
+                passed=check.passed,
+                metadata=check.metadata,
+                blocking=True,
+            )
+
+
+def sweep_figures(ledger: Ledger) -> dict[str, Any]:
+    """What the last sweep found, how old the oldest unsettled job is (seconds), and who is late."""
+    last = ledger.sweeps.last()
+    foreign, jobs = ledger.foreign_jobs.newest(SHOWN)
+    now = ledger.clock()
+    offenders = [
+        {
+            "kind": one.kind,
+            "day": one.partition_key,
+            "age_seconds": round((now - one.since).total_seconds()),
+            "status": one.status,
+            "job_id": one.job_id,
+            "url": one.url,
+        }
+        for one in ledger.sweeps.offenders(SHOWN)
+    ]
+    return {
+        **(last[1] if last else {}),
+        "foreign": foreign,
+        "oldest_unsettled_seconds": round(ledger.sweeps.oldest_unsettled_seconds(), 1),
+        "offenders": preview(offenders[:SHOWN]),
+        "foreign_jobs": preview(
+            [
+                {"job_id": job.job_id, "status": job.status, "created_at": job.created_at, "url": job.url}
+                for job in jobs
+            ]
+        ),
+    }
+
+
+@dg.graph_asset(
+    group_name="operations",
+    owners=OWNERS,
+    kinds={"geonode", "sql"},
+    description=(
+        "The last line of defence, every ten minutes: reads the service's own list of jobs, settles what ended and was "
+        "not heard of, resolves lost answers, submits next attempts that are due, and turns days green that are done. "
+        "It works alone, with sensors and webhooks off. Healthy: `ended` is near 0, for the other channels were "
+        "quicker. `offenders` names what is not settled, oldest first; `foreign_jobs` the jobs of other programs on "
+        "the same key, which are left alone unless SCRAPER_ADOPT_JOBS is set."
+    ),
+)
+def reconciliation() -> dg.Output[None]:
+    concluded: dg.Output[None] = conclude_sweep(settle_found(submit_due(sweep())))
+    return concluded
+
+
+@dg.asset_check(
+    asset="reconciliation",
+    description="No job has been unsettled for longer than SCRAPER_UNSETTLED_ALERT_SECONDS.",
+)
+def nothing_is_overdue(ledger: LedgerResource, scraper: ScraperResource) -> dg.AssetCheckResult:
+    bound = scraper.policy().unsettled_alert
+    with explained_failures(), ledger.open() as book:
+        oldest = book.sweeps.oldest_unsettled_seconds()
+    return dg.AssetCheckResult(
+        passed=oldest <= bound,
+        metadata={"oldest_unsettled_seconds": round(oldest, 1), "bound_seconds": bound},
+    )
