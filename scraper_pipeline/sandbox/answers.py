@@ -163,7 +163,7 @@ def summary_body(job: Job, *, time: float, url: str) -> dict[str, Any]:
     }
 
 
-def listing_body(listing: Listing, summaries: list[dict[str, Any]], key: str) -> dict[str, Any]:
+def listing_body(listing: Listing[Any], summaries: list[dict[str, Any]], key: str) -> dict[str, Any]:
     return {
         key: summaries,
         "page": listing.page,
@@ -173,8 +173,8 @@ def listing_body(listing: Listing, summaries: list[dict[str, Any]], key: str) ->
     }
 
 
-def strange_json(body: Mapping[str, Any]) -> bytes:
-    """A job's answer with text and numbers that databases and parsers choke on, written as a service might."""
+def make_strange(body: Mapping[str, Any]) -> dict[str, Any]:
+    """What came of a page with text and numbers that databases and parsers choke on, for `strange_json`."""
     data = dict(body.get("data") or {})
     for name in data:
         data[name] = f"a\0b \ud800 \U0001f378 \\u0000\n{data[name]}"
@@ -187,5 +187,10 @@ def strange_json(body: Mapping[str, Any]) -> bytes:
         "beyond_64_bits": 2**63,
         "beyond_doubles": "@1e400@",
     }
-    text = json.dumps({**body, "data": data or None, "metadata": metadata})
+    return {**body, "data": data or None, "metadata": metadata}
+
+
+def strange_json(body: Mapping[str, Any]) -> bytes:
+    """An answer with strange things in it, written as a service might."""
+    text = json.dumps(body)
     return text.replace('"@1e400@"', "1e400").encode("ascii")

@@ -13,7 +13,12 @@ from starlette.responses import Response
 from starlette.routing import Mount
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from scraper_pipeline.sandbox.account import Account
 from scraper_pipeline.sandbox.answers import echoed, error_response, job_body
+from scraper_pipeline.sandbox.bulk.bodies import event_body
+from scraper_pipeline.sandbox.bulk.book import BulkBook, BulkJob
+from scraper_pipeline.sandbox.bulk.endpoints import BulkEndpoints
+from scraper_pipeline.sandbox.bulk.work import BulkWork
 from scraper_pipeline.sandbox.clock import Clock
 from scraper_pipeline.sandbox.config import SandboxConfig
 from scraper_pipeline.sandbox.context import Sandbox
@@ -23,8 +28,9 @@ from scraper_pipeline.sandbox.faults import FaultBook
 from scraper_pipeline.sandbox.fetching import Fetcher
 from scraper_pipeline.sandbox.jobs import Job, JobBook
 from scraper_pipeline.sandbox.service import Service
-from scraper_pipeline.sandbox.site import Site
-from scraper_pipeline.sandbox.webhooks.book import WebhookBook
+from scraper_pipeline.sandbox.site import MOUNTED_AT, Site
+from scraper_pipeline.sandbox.spoiling import Spoiling
+from scraper_pipeline.sandbox.webhooks.book import Announced, WebhookBook
 from scraper_pipeline.sandbox.webhooks.deliveries import Deliveries
 from scraper_pipeline.sandbox.webhooks.endpoints import WebhookEndpoints
 from scraper_pipeline.sandbox.webhooks.sending import Sender
@@ -34,7 +40,10 @@ def create_app(config: SandboxConfig | None = None, *, clock: Clock | None = Non
     """A sandbox with nothing in it yet. It keeps everything in memory and forgets it at its end."""
     config = config or SandboxConfig()
     clock = clock or Clock()
-    book, faults = JobBook(), FaultBook(config.seed, config.faults)
+    book, batches, crawls = JobBook(), BulkBook(), BulkBook()
+    faults = FaultBook(config.seed, config.faults)
+    account = Account(config, faults, jobs=book, batches=batches, crawls=crawls)
+    site = Site(flaky_failures=config.flaky_failures)
     fetcher = Fetcher(
         allow_any_host=config.allow_any_host,
         timeout=config.fetch_timeout,
@@ -48,8 +57,10 @@ def create_app(config: SandboxConfig | None = None, *, clock: Clock | None = Non
         connections=config.webhook_workers,
     )
 
-    def describe(job: Job) -> dict[str, Any]:
-        return job_body(job, time=clock.monotonic(), url=echoed(job.url, config.echo_urls))
+    def describe(job: Announced) -> dict[str, Any]:
+        if isinstance(job, Job):
+            return job_body(job, time=clock.monotonic(), url=echoed(job.url, config.echo_urls))
+        return event_body(job, time=clock.monotonic()) if isinstance(job, BulkJob) else {}
 
     deliveries = Deliveries(
         config, book=webhooks, faults=faults, clock=clock, sender=sender, describe=describe
@@ -57,21 +68,38 @@ def create_app(config: SandboxConfig | None = None, *, clock: Clock | None = Non
     extraction = Extraction(
         config, book=book, faults=faults, clock=clock, fetcher=fetcher, on_end=deliveries.announce
     )
-    sandbox = Sandbox(config, clock, book, faults, extraction, webhooks, deliveries)
-    site = Site(flaky_failures=config.flaky_failures)
+    batch_work, crawl_work = (
+        BulkWork(
+            config,
+            book=bulk,
+            faults=faults,
+            clock=clock,
+            fetcher=fetcher,
+            site=site,
+            can_pay=account.can_pay,
+            on_end=deliveries.announce,
+        )
+        for bulk in (batches, crawls)
+    )
+    sandbox = Sandbox(config, clock, book, batches, crawls, account, faults, extraction, webhooks, deliveries)
+    spoiling = Spoiling(sandbox)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
+        await batch_work.close()
+        await crawl_work.close()
         await extraction.close()
         await deliveries.close()
 
     return Starlette(
         routes=[
-            *Service(sandbox).routes(),
+            *Service(sandbox, spoiling).routes(),
+            *BulkEndpoints(sandbox, "batch", book=batches, work=batch_work, spoiling=spoiling).routes(),
+            *BulkEndpoints(sandbox, "crawl", book=crawls, work=crawl_work, spoiling=spoiling).routes(),
             *WebhookEndpoints(sandbox).routes(),
-            *Control(sandbox).routes(),
-            Mount("/site", routes=site.routes()),
+            *Control(sandbox, batch_work=batch_work, crawl_work=crawl_work).routes(),
+            Mount(MOUNTED_AT, routes=site.routes()),
         ],
         middleware=[Middleware(_Dated, sandbox=sandbox)],
         exception_handlers={HTTPException: _in_the_services_form},
@@ -80,7 +108,7 @@ def create_app(config: SandboxConfig | None = None, *, clock: Clock | None = Non
 
 
 async def _in_the_services_form(request: Request, error: Exception) -> Response:
-    """What the sandbox does not offer, batches and crawls among it, is refused as the service would."""
+    """What the sandbox does not know is refused as the service would."""
     status = error.status_code if isinstance(error, HTTPException) else 500
     code = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}.get(status, "BAD_REQUEST")
     return error_response(status, code, f"The sandbox has no such call ({status})", retryable=False)

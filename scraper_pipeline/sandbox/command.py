@@ -33,6 +33,8 @@ from scraper_pipeline.sandbox.webhooks.signatures import Scheme
     is_flag=True,
     help="Fetch pages from other machines and deliver to them too, not to this one only.",
 )
+@click.option("--batches/--no-batches", default=True, help="Without them, /v1/batch answers 404 throughout.")
+@click.option("--crawls/--no-crawls", default=True, help="Without them, /v1/crawl answers 404 throughout.")
 @click.option(
     "--webhooks/--no-webhooks", default=True, help="Without them, /v1/webhooks answers 404 throughout."
 )
@@ -68,6 +70,8 @@ def sandbox_command(
     concurrency_limit: int,
     refuse_above_concurrency: bool,
     allow_any_host: bool,
+    batches: bool,
+    crawls: bool,
     webhooks: bool,
     webhook_signature: str,
     webhook_signature_header: str,
@@ -89,6 +93,8 @@ def sandbox_command(
                 "work_concurrency_limit": concurrency_limit,
                 "refuse_above_concurrency": refuse_above_concurrency,
                 "allow_any_host": allow_any_host,
+                "batches_offered": batches,
+                "crawls_offered": crawls,
                 "webhooks_offered": webhooks,
                 "webhook_signature": webhook_signature,
                 "webhook_signature_header": webhook_signature_header,

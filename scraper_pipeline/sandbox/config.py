@@ -32,7 +32,7 @@ class SandboxConfig(BaseModel):
 
     work_concurrency_limit: int = Field(default=100, ge=1)
     refuse_above_concurrency: bool = False
-    """Answer 429 `WORK_CONCURRENCY_LIMITED` to a POST while that many jobs are unfinished."""
+    """Answer 429 `WORK_CONCURRENCY_LIMITED` to a POST while that many jobs, or pages of batches, are at work."""
 
     flaky_failures: int = Field(default=2, ge=0)
     """How often a page under /site/flaky/ fails before it succeeds."""
@@ -43,6 +43,13 @@ class SandboxConfig(BaseModel):
     """Error bodies as they are, or under the key `error`."""
     echo_urls: UrlEcho = "verbatim"
     """How the URL of a job comes back in the listing and in its metadata."""
+
+    batches_offered: bool = True
+    crawls_offered: bool = True
+    unoffered_status: Literal[404, 405, 501] = 404
+    """What every call about batches or crawls is answered where they are not offered."""
+    results_shown: Literal["all", "ended"] = "all"
+    """A batch's results hold every item in the order of its URLs, or those that have ended, in that order."""
 
     webhooks_offered: bool = True
     """Without them, every call under /v1/webhooks is answered 404."""

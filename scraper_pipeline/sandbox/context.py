@@ -13,7 +13,9 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from scraper_pipeline.sandbox.account import Account
 from scraper_pipeline.sandbox.answers import Headers, echoed, error_response
+from scraper_pipeline.sandbox.bulk.book import BulkBook
 from scraper_pipeline.sandbox.clock import Clock
 from scraper_pipeline.sandbox.config import SandboxConfig
 from scraper_pipeline.sandbox.connections import CutConnection
@@ -29,11 +31,14 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 @dataclass
 class Sandbox:
-    """One sandbox: its options, its jobs, its faults, its webhooks and its counters."""
+    """One sandbox: its options, its jobs of all kinds, its faults, its webhooks and its counters."""
 
     config: SandboxConfig
     clock: Clock
     book: JobBook
+    batches: BulkBook
+    crawls: BulkBook
+    account: Account
     fault_book: FaultBook
     extraction: Extraction
     webhooks: WebhookBook

@@ -8,16 +8,21 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from scraper_pipeline.sandbox import answers
+from scraper_pipeline.sandbox.bulk.book import BulkJob, Item
+from scraper_pipeline.sandbox.bulk.work import BulkWork
 from scraper_pipeline.sandbox.context import Sandbox
 from scraper_pipeline.sandbox.jobs import Job
+from scraper_pipeline.sandbox.requests import BatchRequest
 from scraper_pipeline.sandbox.site import site_targets
 
 
 class Control:
     """The endpoints under /sandbox."""
 
-    def __init__(self, sandbox: Sandbox) -> None:
+    def __init__(self, sandbox: Sandbox, *, batch_work: BulkWork, crawl_work: BulkWork) -> None:
         self._sandbox = sandbox
+        self._batch_work = batch_work
+        self._crawl_work = crawl_work
 
     def routes(self) -> list[Route]:
         return [
@@ -72,11 +77,16 @@ class Control:
         return PlainTextResponse("".join(f"{target}\n" for target in targets))
 
     async def finish_job(self, request: Request) -> Response:
-        """Brings one job to its end now, also one that never would have ended."""
-        job = self._sandbox.book.get(request.path_params["job_id"])
-        if job is None:
+        """Brings one job, batch or crawl to its end now, also one that never would have ended."""
+        sandbox, job_id = self._sandbox, request.path_params["job_id"]
+        if job := sandbox.book.get(job_id):
+            sandbox.extraction.finish_now(job)
+        elif batch := sandbox.batches.get(job_id):
+            self._batch_work.finish_now(batch)
+        elif crawl := sandbox.crawls.get(job_id):
+            self._crawl_work.finish_now(crawl)
+        else:
             return PlainTextResponse("There is no such job\n", 404)
-        self._sandbox.extraction.finish_now(job)
         return Response(status_code=204)
 
 
@@ -85,7 +95,12 @@ def truth_of(sandbox: Sandbox) -> dict[str, Any]:
     now = sandbox.clock.monotonic()
     return {
         "jobs": [_true_job(sandbox, job, now) for job in sandbox.book],
-        "charged": sandbox.book.charged,
+        "batches": [_true_bulk_job(sandbox, job, now) for job in sandbox.batches],
+        "crawls": [_true_bulk_job(sandbox, job, now) for job in sandbox.crawls],
+        "items": [
+            _true_item(job, item, now) for job in (*sandbox.batches, *sandbox.crawls) for item in job.items
+        ],
+        "charged": sandbox.account.charged,
         "requests": dict(sandbox.requests),
         "answers": dict(sandbox.answers),
         "faults_struck": dict(sandbox.fault_book.struck),
@@ -93,8 +108,6 @@ def truth_of(sandbox: Sandbox) -> dict[str, Any]:
 
 
 def _true_job(sandbox: Sandbox, job: Job, now: float) -> dict[str, Any]:
-    tally = sandbox.webhooks.tally_of(job.job_id)
-    acknowledged_at = tally.first_acknowledged_at
     return {
         "job_id": job.job_id,
         "url": job.url,
@@ -104,12 +117,46 @@ def _true_job(sandbox: Sandbox, job: Job, now: float) -> dict[str, Any]:
         "charged": job.charged,
         "created_at": answers.timestamp(job.created_at),
         "completed_at": None if job.completed_at is None else answers.timestamp(job.completed_at),
-        "deliveries": {
-            "attempts": tally.attempted,
-            "acknowledged": tally.acknowledged,
-            "dropped": tally.dropped,
-            "last_http_status": tally.last_http_status,
-            "last_error": tally.last_error,
-            "acknowledged_at": None if acknowledged_at is None else answers.timestamp(acknowledged_at),
-        },
+        "deliveries": _true_deliveries(sandbox, job.job_id),
+    }
+
+
+def _true_bulk_job(sandbox: Sandbox, job: BulkJob, now: float) -> dict[str, Any]:
+    return {
+        "job_id": job.job_id,
+        "kind": job.kind,
+        "status": job.status(now),
+        "items": len(job.items),
+        "pending": len(job.pending),
+        "invalid_urls": list(job.request.invalid_urls) if isinstance(job.request, BatchRequest) else [],
+        "charged": job.charged,
+        "created_at": answers.timestamp(job.created_at),
+        "completed_at": None if job.completed_at is None else answers.timestamp(job.completed_at),
+        "deliveries": _true_deliveries(sandbox, job.job_id),
+    }
+
+
+def _true_item(job: BulkJob, item: Item, now: float) -> dict[str, Any]:
+    has_work = item.outcome is not None or item.position in job.pending
+    return {
+        "job_id": job.job_id,
+        "kind": job.kind,
+        "url": item.url,
+        "status": item.status(now) if has_work else "missing",
+        "error_code": item.error_code,
+        "charged": item.charged,
+        "is_hidden": item.is_hidden,
+    }
+
+
+def _true_deliveries(sandbox: Sandbox, job_id: str) -> dict[str, Any]:
+    tally = sandbox.webhooks.tally_of(job_id)
+    acknowledged_at = tally.first_acknowledged_at
+    return {
+        "attempts": tally.attempted,
+        "acknowledged": tally.acknowledged,
+        "dropped": tally.dropped,
+        "last_http_status": tally.last_http_status,
+        "last_error": tally.last_error,
+        "acknowledged_at": None if acknowledged_at is None else answers.timestamp(acknowledged_at),
     }

@@ -16,7 +16,7 @@ from scraper_pipeline.sandbox.jobs import Content, Job, JobBook, JobError, Termi
 from scraper_pipeline.sandbox.markdown import to_markdown
 from scraper_pipeline.sandbox.requests import ExtractRequest
 
-_QUEUED_SHARE = 0.3
+QUEUED_SHARE = 0.3
 """The share of a job's delay in which it is still `queued`."""
 
 _TRANSIENT = frozenset(
@@ -70,7 +70,7 @@ class Extraction:
             request=request,
             created_at=self._clock.now() + timedelta(seconds=faults.clock_shift),
             created_time=now,
-            begin_time=now + delay * _QUEUED_SHARE,
+            begin_time=now + delay * QUEUED_SHARE,
             listed_time=now + faults.listing_lag,
             shown_status=unknown.status if unknown else None,
             ended=asyncio.Event() if request.processing_mode == "sync" else None,

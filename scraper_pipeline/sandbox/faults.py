@@ -1,5 +1,8 @@
 """The faults that can be ordered: what each is called, what it takes, and whether it strikes now.
 
+What is said of a job holds for batches and crawls alike. A batch is aimed at by any of its URLs, a crawl by the one
+that it begins at, and what befalls single pages, by the page's own.
+
 A fault is ordered as a rule or a list of rules. A rule is `true` (always), a whole number (exactly the next n
 times), a decimal (a probability), or an object with `probability`, `count`, `url_contains` and the fault's own
 fields. `false` and `null` order nothing. In JSON `1` is a count and `1.0` a probability.
@@ -9,11 +12,11 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from scraper_pipeline.sandbox.chance import draw
+from scraper_pipeline.sandbox.requests import without_host
 from scraper_pipeline.sandbox.rules import (
     BadGateway,
     Bomb,
@@ -21,14 +24,18 @@ from scraper_pipeline.sandbox.rules import (
     DuplicateDelivery,
     EarlyDelivery,
     EmptyData,
+    EmptyPage,
+    EndsAs,
     FailedJob,
     LateDelivery,
     LateJob,
     Latency,
     Missing,
+    MissingItem,
     OddTimes,
     OnCall,
     R,
+    ResultsFault,
     Rule,
     Rules,
     ServerFault,
@@ -55,7 +62,7 @@ class Faults(BaseModel):
     forbidden: Rules[OnCall] = ()
     rate_limit_429: Rules[Throttled] = ()
 
-    # POST /v1/extract.
+    # POST /v1/extract, /v1/batch and /v1/crawl.
     payment_required: Rules[Rule] = ()
     post_500_before: Rules[ServerFault] = ()
     """A server error, and no job is made."""
@@ -68,7 +75,7 @@ class Faults(BaseModel):
     unreadable_answer: Rules[Unreadable] = ()
     """A job is made, and the 202 is not what it should be."""
 
-    # GET /v1/extract/{job_id}.
+    # GET /v1/extract/{job_id}, and the same of batches and crawls.
     get_500: Rules[ServerFault] = ()
     job_404: Rules[Missing] = ()
     truncated_body: Rules[Rule] = ()
@@ -81,7 +88,13 @@ class Faults(BaseModel):
     odd_timestamps: Rules[OddTimes] = ()
     """In the answers of GET and of the listing."""
 
-    # GET /v1/extract/jobs.
+    # GET /v1/batch/{job_id} and /v1/crawl/{job_id}.
+    results_500: Rules[ResultsFault] = ()
+    """A server error in place of a page of results: of any, or of the one named."""
+    results_empty_page: Rules[EmptyPage] = ()
+    """A page without items, whatever the counts say."""
+
+    # GET /v1/extract/jobs, and the same of batches and crawls.
     list_500: Rules[ServerFault] = ()
     listing_empty_page: Rules[Rule] = ()
     """A page without jobs, whatever its `page_count` says."""
@@ -93,6 +106,12 @@ class Faults(BaseModel):
     """Shown for as long as the job is not terminal."""
     job_failed: Rules[FailedJob] = ()
     job_cancelled: Rules[Rule] = ()
+
+    # The pages of batches and crawls; `never_finish`, `late_job`, `job_failed` and `job_cancelled` strike these singly.
+    item_missing: Rules[MissingItem] = ()
+    """Counted in the total, and in no page of results."""
+    bulk_ends_as: Rules[EndsAs] = ()
+    """The whole ends so, whatever its pages came to."""
 
     # Deliveries to webhooks, aimed by the job's URL; settled for each webhook and event, or where it says so, attempt.
     webhook_drop: Rules[Rule] = ()
@@ -121,7 +140,9 @@ class Faults(BaseModel):
     rate: float | None = Field(default=None, gt=0)
     """Requests a second over all of /v1; more are answered 429 with `Retry-After`."""
     balance: int | None = Field(default=None, ge=0)
-    """Pages that may still be charged from the start of the sandbox; then 402."""
+    """Pages that may be charged from the start of the sandbox; then 402, and pages found by crawls fail."""
+    work_concurrency: int | None = Field(default=None, ge=1)
+    """In place of `work_concurrency_limit`; while that much is at work, a POST is answered 429."""
     listing_lag: float = Field(default=0.0, ge=0)
     """Seconds before a new job appears in the listing."""
     listing_capped_above: int | None = Field(default=None, ge=1)
@@ -162,9 +183,13 @@ class FaultBook:
         self.faults = Faults()
         self._remaining.clear()
 
-    def strike(self, name: str, rules: tuple[R, ...], url: str = "", call: Call = "any") -> R | None:
+    def strike(
+        self, name: str, rules: tuple[R, ...], url: str = "", call: Call = "any", *, page: int | None = None
+    ) -> R | None:
         """The first rule of a fault that strikes now, if any; its count goes down by one."""
         for position, rule in enumerate(rules):
+            if isinstance(rule, EmptyPage | ResultsFault) and rule.page not in (None, page):
+                continue
             if isinstance(rule, OnCall) and rule.on not in ("any", call):
                 continue
             if rule.url_contains not in url:
@@ -190,15 +215,7 @@ class FaultBook:
         return self._remaining.setdefault((name, position), count)
 
     def _chance_hits(self, name: str, position: int, probability: float, url: str) -> bool:
-        subject = _without_host(url)
+        subject = without_host(url)
         self._considered[name, position, subject] += 1
         nth = self._considered[name, position, subject]
         return draw(self.seed, name, position, subject, nth) < probability
-
-
-def _without_host(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return url
-    return f"{parts.path}?{parts.query}#{parts.fragment}"

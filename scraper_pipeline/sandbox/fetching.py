@@ -36,6 +36,21 @@ class FetchFailed(Exception):
         self.http_status = http_status
 
 
+def check_status(status: int) -> None:
+    """Raises `FetchFailed` where a site's answer means a refusal."""
+    if status in _NEEDS_LOGIN:
+        raise FetchFailed("AUTH_REQUIRED", "The page asks for a login", retryable=False, http_status=status)
+    if status in _BLOCKED_FOR_GOOD:
+        raise FetchFailed("PERMANENT_BLOCK", "The site refuses the page", retryable=False, http_status=status)
+    if status == 429 or status >= 500:
+        message = f"The site answered {status} for now"
+        raise FetchFailed("TEMPORARY_BLOCK", message, retryable=True, http_status=status)
+
+
+def timed_out(seconds: float) -> FetchFailed:
+    return FetchFailed("TIMEOUT", f"The page did not load within {seconds:g} s", retryable=True)
+
+
 class Fetcher:
     """Fetches pages over one pool of connections; `close` ends it."""
 
@@ -58,9 +73,7 @@ class Fetcher:
             async with asyncio.timeout(limit):
                 return await self._follow(url, headers or {})
         except TimeoutError:
-            raise FetchFailed(
-                "TIMEOUT", f"The page did not load within {limit:g} s", retryable=True
-            ) from None
+            raise timed_out(limit) from None
         except HostRefused as refusal:
             raise FetchFailed("INVALID_URL", str(refusal), retryable=False) from None
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, ValueError):
@@ -87,17 +100,7 @@ class Fetcher:
 
     async def _read(self, response: aiohttp.ClientResponse) -> FetchedPage:
         status = response.status
-        if status in _NEEDS_LOGIN:
-            raise FetchFailed(
-                "AUTH_REQUIRED", "The page asks for a login", retryable=False, http_status=status
-            )
-        if status in _BLOCKED_FOR_GOOD:
-            raise FetchFailed(
-                "PERMANENT_BLOCK", "The site refuses the page", retryable=False, http_status=status
-            )
-        if status == 429 or status >= 500:
-            message = f"The site answered {status} for now"
-            raise FetchFailed("TEMPORARY_BLOCK", message, retryable=True, http_status=status)
+        check_status(status)
         kind = response.headers.get("Content-Type", "text/html")
         if not kind.startswith(_TEXT_TYPES):
             raise FetchFailed(

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from math import ceil
-from typing import Literal
+from typing import Generic, Literal, Protocol, TypeVar
 from uuid import uuid4
 
-from scraper_pipeline.sandbox.requests import ExtractRequest, ListingQuery
+from scraper_pipeline.sandbox.requests import EventType, ExtractRequest, ListingQuery
 
 TerminalStatus = Literal["completed", "failed", "cancelled"]
 
@@ -71,6 +71,23 @@ class Job:
     def url(self) -> str:
         return self.request.url
 
+    @property
+    def aim(self) -> str:
+        """What faults are aimed at it by."""
+        return self.request.url
+
+    @property
+    def event_type(self) -> EventType:
+        return "extract_completed"
+
+    @property
+    def is_announced(self) -> bool:
+        return self.request.processing_mode == "async"
+
+    @property
+    def packed_bytes(self) -> int:
+        return sum(len(content.packed) for content in (self.markdown, self.html) if content is not None)
+
     def status(self, time: float) -> str:
         """The status to show at a monotonic time."""
         if self.outcome is not None:
@@ -80,13 +97,30 @@ class Job:
         return "processing" if time >= self.begin_time else "queued"
 
 
+class _Dated(Protocol):
+    created_at: datetime
+
+
+J = TypeVar("J", bound=_Dated)
+
+
 @dataclass(frozen=True, slots=True)
-class Listing:
-    jobs: Sequence[Job]
+class Listing(Generic[J]):
+    jobs: Sequence[J]
     page: int
     page_size: int
     page_count: int
     is_capped: bool
+
+    @classmethod
+    def of(cls, matches: Sequence[J], *, page: int, page_size: int, capped_above: int | None) -> "Listing[J]":
+        """One page of what matches, given oldest first and listed newest first."""
+        is_capped = capped_above is not None and len(matches) > capped_above
+        count = capped_above if is_capped and capped_above is not None else len(matches)
+        first = (page - 1) * page_size
+        last = min(first + page_size, count)
+        jobs = [matches[-1 - position] for position in range(first, last)]
+        return cls(jobs, page, page_size, ceil(count / page_size), is_capped)
 
 
 class JobBook:
@@ -111,8 +145,8 @@ class JobBook:
 
     def add(self, job: Job) -> None:
         self._by_id[job.job_id] = job
-        insort(self._by_url.setdefault(job.url, []), job, key=_age)
-        insort(self._in_order, job, key=_age)
+        insort(self._by_url.setdefault(job.url, []), job, key=age)
+        insort(self._in_order, job, key=age)
         if job.listed_time > job.created_time:
             heapq.heappush(self._unlisted, (job.listed_time, job.ordinal, job))
         self.unfinished += 1
@@ -127,19 +161,14 @@ class JobBook:
         if job.ended is not None:
             job.ended.set()
 
-    def listing(self, query: ListingQuery, *, time: float, capped_above: int | None = None) -> Listing:
+    def listing(self, query: ListingQuery, *, time: float, capped_above: int | None = None) -> Listing[Job]:
         """One page of the jobs that match, newest first; none that the listing does not show yet."""
         matches = self._matches(query, time)
-        is_capped = capped_above is not None and len(matches) > capped_above
-        count = capped_above if is_capped and capped_above is not None else len(matches)
-        first = (query.page - 1) * query.page_size
-        last = min(first + query.page_size, count)
-        jobs = [matches[-1 - position] for position in range(first, last)]
-        return Listing(jobs, query.page, query.page_size, ceil(count / query.page_size), is_capped)
+        return Listing.of(matches, page=query.page, page_size=query.page_size, capped_above=capped_above)
 
     def between(self, start: datetime | None, end: datetime | None) -> Sequence[Job]:
         """Jobs created in a window, both ends included, oldest first."""
-        return _window(self._in_order, start, end)
+        return window(self._in_order, start, end)
 
     def _matches(self, query: ListingQuery, time: float) -> Sequence[Job]:
         if query.job_id is not None:
@@ -149,7 +178,7 @@ class JobBook:
             candidates = self._by_url.get(query.url, [])
         else:
             candidates = self._in_order
-        found = _window(candidates, query.start_date, query.end_date)
+        found = window(candidates, query.start_date, query.end_date)
         if query.job_id is not None and query.url is not None:
             found = [job for job in found if job.url == query.url]
         if query.status is not None:
@@ -166,13 +195,14 @@ class JobBook:
         return bool(self._unlisted)
 
 
-def _age(job: Job) -> datetime:
+def age(job: _Dated) -> datetime:
     return job.created_at
 
 
-def _window(jobs: Sequence[Job], start: datetime | None, end: datetime | None) -> Sequence[Job]:
+def window(jobs: Sequence[J], start: datetime | None, end: datetime | None) -> Sequence[J]:
+    """Those created from one time to another, both included; they come oldest first."""
     if start is None and end is None:
         return jobs
-    first = 0 if start is None else bisect_left(jobs, start, key=_age)
-    last = len(jobs) if end is None else bisect_right(jobs, end, key=_age)
+    first = 0 if start is None else bisect_left(jobs, start, key=age)
+    last = len(jobs) if end is None else bisect_right(jobs, end, key=age)
     return jobs[first:last]

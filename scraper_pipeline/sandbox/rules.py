@@ -9,6 +9,7 @@ Call = Literal[
     "post",
     "get",
     "list",
+    "cancel",
     "usage",
     "statistics",
     "webhooks",
@@ -54,6 +55,23 @@ class ServerFault(RetryAfter):
 
 class BadGateway(ServerFault):
     status: int = Field(default=502, ge=500, le=599)
+
+
+class EmptyPage(Rule):
+    page: int | None = Field(default=None, ge=1)
+
+
+class ResultsFault(ServerFault):
+    page: int | None = Field(default=None, ge=1)
+
+
+class MissingItem(Rule):
+    extracted: bool = False
+    """The page is extracted and charged all the same."""
+
+
+class EndsAs(Rule):
+    status: Literal["completed", "failed", "cancelled"] = "failed"
 
 
 class SlowAnswer(Rule):

@@ -60,7 +60,8 @@ class SandboxServer:
             self._thread.join(timeout=10)
 
     def truth(self) -> dict[str, Any]:
-        """What really happened: `jobs` with their `deliveries`, `charged`, `requests`, `answers`, `faults_struck`."""
+        """What really happened: `jobs`, `batches` and `crawls` with their `deliveries`, the `items` of these two, and
+        `charged`, `requests`, `answers`, `faults_struck`."""
         truth: dict[str, Any] = self._get("/sandbox/truth")
         return truth
 

@@ -1,14 +1,32 @@
 """The async client of the Scraper API."""
 
+from scraper_pipeline.scraper_api.batches import LARGEST_BATCH
+from scraper_pipeline.scraper_api.bulk_models import (
+    AcceptedBatch,
+    AcceptedCrawl,
+    Batch,
+    BatchItem,
+    BatchListing,
+    BatchSummary,
+    Cancellation,
+    Crawl,
+    CrawlItem,
+    CrawlListing,
+    CrawlSummary,
+)
 from scraper_pipeline.scraper_api.client import ScraperClient
 from scraper_pipeline.scraper_api.errors import (
     AnswerTooLarge,
+    BatchesNotOffered,
+    CannotCancel,
+    CrawlsNotOffered,
     DeadlineExceeded,
     ExtractionFailed,
     InvalidRequest,
     JobExpired,
     JobNotFound,
     NetworkError,
+    NotOffered,
     PaymentRequired,
     ScraperError,
     ServerError,
@@ -33,8 +51,9 @@ from scraper_pipeline.scraper_api.models import (
     JobSummary,
     Page,
 )
-from scraper_pipeline.scraper_api.options import ExtractOptions, InvalidOptions
+from scraper_pipeline.scraper_api.options import CrawlScope, ExtractOptions, InvalidOptions
 from scraper_pipeline.scraper_api.pacing import Budget, Pacer, RetryPolicy
+from scraper_pipeline.scraper_api.results import LARGEST_RESULTS_PAGE
 from scraper_pipeline.scraper_api.times import parse_time
 from scraper_pipeline.scraper_api.webhook_models import (
     CreatedWebhook,
@@ -45,11 +64,28 @@ from scraper_pipeline.scraper_api.webhook_models import (
 
 __all__ = [
     "JSON",
+    "LARGEST_BATCH",
+    "LARGEST_RESULTS_PAGE",
     "TERMINAL_STATUSES",
+    "AcceptedBatch",
+    "AcceptedCrawl",
     "AcceptedJob",
     "AnswerTooLarge",
+    "Batch",
+    "BatchItem",
+    "BatchListing",
+    "BatchSummary",
+    "BatchesNotOffered",
     "Budget",
+    "Cancellation",
+    "CannotCancel",
     "ConcurrencyUsage",
+    "Crawl",
+    "CrawlItem",
+    "CrawlListing",
+    "CrawlScope",
+    "CrawlSummary",
+    "CrawlsNotOffered",
     "CreatedWebhook",
     "DeadlineExceeded",
     "Delivery",
@@ -67,6 +103,7 @@ __all__ = [
     "JobNotFound",
     "JobSummary",
     "NetworkError",
+    "NotOffered",
     "Pacer",
     "Page",
     "PaymentRequired",

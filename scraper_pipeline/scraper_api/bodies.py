@@ -7,6 +7,7 @@ import zlib
 from typing import Any
 
 import httpx
+import orjson
 
 from scraper_pipeline.scraper_api.errors import AnswerTooLarge
 
@@ -74,6 +75,36 @@ def read_json(body: bytes) -> tuple[Any, int]:
     NUL and lone surrogates are replaced in keys and values, and bytes that are no UTF-8. Numbers that no database
     column holds (NaN, infinities, beyond 64 bits) become the text that they were.
     """
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return _read_tolerantly(body)
+    return (value, 0) if _is_storable(value) else _read_tolerantly(body)
+
+
+def _is_storable(value: Any) -> bool:
+    """Whether what orjson read can stay as it is.
+
+    It refuses lone surrogates by itself. Beyond 64 bits it makes integers into floats, so that only their size tells.
+    """
+    waiting = [value]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, str):
+            if "\x00" in part:
+                return False
+        elif isinstance(part, dict):
+            waiting += part
+            waiting += part.values()
+        elif isinstance(part, list):
+            waiting += part
+        elif isinstance(part, int | float) and not -(2**63) < part < 2**63:
+            return False
+    return True
+
+
+def _read_tolerantly(body: bytes) -> tuple[Any, int]:
+    """Takes what only the standard library takes; it is several times slower on a page's text."""
     try:
         text, replaced = body.decode("utf-8-sig"), 0
     except UnicodeDecodeError:

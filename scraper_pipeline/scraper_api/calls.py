@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, TypeVar
-from urllib.parse import quote
 
 import aiohttp
 import httpx
@@ -32,7 +31,6 @@ from scraper_pipeline.scraper_api.transport import network_error, open_http
 
 T = TypeVar("T")
 
-LARGEST_PAGE_SIZE = 100
 Method = Literal["GET", "POST", "PATCH", "DELETE"]
 
 _LARGEST_REFUSAL = 64 * 1024
@@ -54,6 +52,7 @@ class Call:
     subject_id: str | None = None
     also_answers: frozenset[int] = frozenset()
     has_answer_body: bool = True
+    most_bytes: int | None = None
 
     def __str__(self) -> str:
         if self.subject_id is None:
@@ -80,18 +79,21 @@ class Answer:
     service_time: datetime | None
 
     @property
+    def listing(self) -> dict[str, Any]:
+        """The payload's fields with the times of both clocks. Raises ValueError."""
+        return {
+            **self.fields,
+            "requested_at": self.requested_at,
+            "received_at": self.received_at,
+            "service_time": self.service_time,
+        }
+
+    @property
     def fields(self) -> dict[str, Any]:
         """The payload, which has to be an object. Raises ValueError."""
         if not isinstance(self.payload, dict):
             raise ValueError("it is no JSON object")
         return self.payload
-
-
-def path_segment(identifier: str, kind: str) -> str:
-    """An identifier as one segment of a path. Raises ValueError for what no segment can be."""
-    if identifier in ("", ".", ".."):
-        raise ValueError(f"{identifier!r} is no {kind} id")
-    return quote(identifier, safe="")
 
 
 class Caller:
@@ -256,7 +258,7 @@ class Caller:
 
     async def _read_body(self, call: Call, response: httpx.Response) -> bytes:
         if response.is_success and call.has_answer_body:
-            return await read_body(response, self._max_body_bytes)
+            return await read_body(response, call.most_bytes or self._max_body_bytes)
         try:
             return await read_body(response, _LARGEST_REFUSAL)
         except (httpx.HTTPError, aiohttp.ClientError, AnswerTooLarge):

@@ -1,18 +1,21 @@
-"""The client of the Scraper API: the contract's section "Jobs", as far as the pipeline needs it, and its webhooks."""
+"""The client of the Scraper API: single jobs and the state of the service; batches, crawls and webhooks join in."""
 
 import asyncio
 import json
 import random as random_source
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from types import MappingProxyType, TracebackType
 from typing import Self
 
 import httpx
 from pydantic import SecretStr
 
-from scraper_pipeline.scraper_api.calls import LARGEST_PAGE_SIZE, Answer, Call, Caller, path_segment
+from scraper_pipeline.scraper_api.addresses import LARGEST_PAGE_SIZE, page_params, path_segment, widened
+from scraper_pipeline.scraper_api.batches import BatchCalls
+from scraper_pipeline.scraper_api.calls import Answer, Call, Caller
+from scraper_pipeline.scraper_api.crawls import CrawlCalls
 from scraper_pipeline.scraper_api.models import (
     AcceptedJob,
     ConcurrencyUsage,
@@ -26,14 +29,17 @@ from scraper_pipeline.scraper_api.pacing import Pacer, RetryPolicy
 from scraper_pipeline.scraper_api.webhooks import WebhookCalls
 
 DEFAULT_MAX_BODY_BYTES = 32 * 1024 * 1024
+_RESULTS_TO_BODIES = 4
 
 
-class ScraperClient(WebhookCalls):
+class ScraperClient(BatchCalls, CrawlCalls, WebhookCalls):
     """An async client for one account and one event loop; use it as a context manager.
 
     Reads are repeated within the policy's budgets. A POST that may have made a job is never repeated: there is no
     idempotency key. `budget` arguments are seconds for the whole call, `deadline` is a moment of `monotonic`; a budget
     of 0 still makes one attempt, unless the service has asked everybody to wait. All calls raise ScraperError.
+    `max_body_bytes` caps what one answer may unpack to, `max_results_bytes` one with several results of a batch or
+    crawl; without it, four times as much.
     """
 
     def __init__(
@@ -44,6 +50,7 @@ class ScraperClient(WebhookCalls):
         policy: RetryPolicy | None = None,
         pacer: Pacer | None = None,
         max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
+        max_results_bytes: int | None = None,
         connections: int = 64,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
@@ -52,6 +59,7 @@ class ScraperClient(WebhookCalls):
     ) -> None:
         self._host = _checked_host(host)
         self._policy = policy or RetryPolicy()
+        self._max_results_bytes = max_results_bytes or _RESULTS_TO_BODIES * max_body_bytes
         self._caller = Caller(
             host=self._host,
             api_key=_checked_key(api_key),
@@ -129,18 +137,13 @@ class ScraperClient(WebhookCalls):
         budget: float | None = None,
     ) -> JobListing:
         """One page of the jobs that match. `start` and `end` are aware times of creation, widened to whole seconds."""
-        filters = {
-            "job_id": job_id,
-            "url": url,
-            "status": status,
-            "start_date": None if start is None else _whole_second(start),
-            "end_date": None if end is None else _whole_second(end + timedelta(seconds=1, microseconds=-1)),
-            "page": str(page),
-            "page_size": str(page_size),
-        }
-        params = {name: value for name, value in filters.items() if value is not None}
+        params = page_params(
+            page, page_size, job_id=job_id, url=url, status=status, start_date=start, end_date=widened(end)
+        )
         return await self._caller.perform(
-            Call("list_jobs", "GET", "/v1/extract/jobs", params=params), _read_listing, budget=budget
+            Call("list_jobs", "GET", "/v1/extract/jobs", params=params),
+            lambda answer: JobListing.model_validate(answer.listing),
+            budget=budget,
         )
 
     async def get_concurrency(self, *, budget: float | None = None) -> ConcurrencyUsage:
@@ -169,23 +172,6 @@ def _read_extracted_page(answer: Answer) -> ExtractedPage:
     if not isinstance(answer.fields.get("data"), dict):
         raise ValueError("there is no page in it")
     return ExtractedPage.model_validate({**answer.fields, "sanitised": answer.sanitised})
-
-
-def _read_listing(answer: Answer) -> JobListing:
-    return JobListing.model_validate(
-        {
-            **answer.fields,
-            "requested_at": answer.requested_at,
-            "received_at": answer.received_at,
-            "service_time": answer.service_time,
-        }
-    )
-
-
-def _whole_second(moment: datetime) -> str:
-    if moment.tzinfo is None:
-        raise ValueError("a time without a zone does not say which jobs are meant")
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _checked_host(host: str) -> httpx.URL:

@@ -134,6 +134,12 @@ class ExtractionFailed(ScraperError):
         return is_retryable_code(self.code, self.retryable)
 
 
+class CannotCancel(ScraperError):
+    """409: the batch or crawl has ended, or is being cancelled already."""
+
+    scope = "target"
+
+
 class JobNotFound(ScraperError):
     """404: the service knows no such job, or not yet, or no longer."""
 
@@ -152,15 +158,24 @@ class WebhookNotFound(ScraperError):
     scope = "target"
 
 
-class WebhooksNotOffered(ScraperError):
-    """404 to a call that names no webhook, 405 or 501 to any about them: so far only the reference has them.
-
-    Nothing is lost by it: whatever webhooks would tell is found by polling.
-    """
+class NotOffered(ScraperError):
+    """404 to a call that names no single thing, 405 or 501 to any of its kind: so far only the reference has them."""
 
     @property
     def proves_no_job(self) -> bool:
         return True
+
+
+class WebhooksNotOffered(NotOffered):
+    """Nothing is lost by it: whatever webhooks would tell is found by polling."""
+
+
+class BatchesNotOffered(NotOffered):
+    """Nothing is lost by it: each URL can be submitted by itself."""
+
+
+class CrawlsNotOffered(NotOffered):
+    """Nothing takes a crawl's place: pages have to be named one by one."""
 
 
 class UnexpectedStatus(ScraperError):

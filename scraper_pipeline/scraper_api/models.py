@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import (
     AliasChoices,
@@ -39,7 +39,7 @@ def one_line(text: object, longest: int = _LONGEST_MESSAGE) -> str:
     )
 
 
-def _text(value: object) -> str | None:
+def text_or_none(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
@@ -59,15 +59,15 @@ def _http_status(value: object) -> int | None:
     return status if status is not None and 100 <= status <= 599 else None
 
 
-def _object(value: object) -> object:
+def mapping_or_none(value: object) -> object:
     return value if isinstance(value, Mapping | BaseModel) else None
 
 
 def _error_object(value: object) -> object:
-    return {"message": value} if isinstance(value, str) and value else _object(value)
+    return {"message": value} if isinstance(value, str) and value else mapping_or_none(value)
 
 
-Text = Annotated[str | None, BeforeValidator(_text)]
+Text = Annotated[str | None, BeforeValidator(text_or_none)]
 WholeNumber = Annotated[int | None, BeforeValidator(whole_number)]
 HttpStatus = Annotated[int | None, BeforeValidator(_http_status)]
 Flag = Annotated[bool | None, BeforeValidator(_flag)]
@@ -115,7 +115,7 @@ class AcceptedJob(ServiceValue):
     """The answer to a submission: from here on the job exists."""
 
     job_id: Identifier
-    status: Annotated[str, BeforeValidator(lambda value: _text(value) or "")] = ""
+    status: Annotated[str, BeforeValidator(lambda value: text_or_none(value) or "")] = ""
     status_url: Text = None
     estimated_tokens: WholeNumber = None
 
@@ -149,12 +149,14 @@ class JobError(ServiceValue):
         return self.code == PAYMENT_REQUIRED
 
 
-class _Extraction(ServiceValue):
+class Extraction(ServiceValue):
+    """What came of one page."""
+
     page: Annotated[
-        Page | None, BeforeValidator(_object), Field(validation_alias=AliasChoices("page", "data"))
+        Page | None, BeforeValidator(mapping_or_none), Field(validation_alias=AliasChoices("page", "data"))
     ] = None
     metadata: Annotated[
-        Mapping[str, Any], BeforeValidator(lambda value: _object(value) or {}), Field(repr=False)
+        Mapping[str, Any], BeforeValidator(lambda value: mapping_or_none(value) or {}), Field(repr=False)
     ] = {}
     tokens_charged: WholeNumber = None
     sanitised: Annotated[int, Field(description="How many characters became U+FFFD")] = 0
@@ -165,11 +167,11 @@ class _Extraction(ServiceValue):
         return _http_status(self.metadata.get("http_status"))
 
 
-class ExtractedPage(_Extraction):
+class ExtractedPage(Extraction):
     """The answer to a synchronous extraction."""
 
 
-class Job(TimedValue, _Extraction):
+class Job(TimedValue, Extraction):
     """One job as it stands. A status that nobody knows is kept as it came, and is not terminal."""
 
     job_id: Identifier
@@ -196,14 +198,15 @@ class JobSummary(TimedValue):
         return self.status in TERMINAL_STATUSES
 
 
-class JobListing(ServiceValue):
-    """One page of a listing, newest job first.
+class Listing(ServiceValue):
+    """One page of a listing, newest first.
 
     `requested_at` and `received_at` are this machine's clock, `service_time` is the service's (its `Date` header).
-    `unreadable` counts the lines without a readable id, status and URL: a listing that has some proves no absence.
+    `unreadable` counts the lines that lack what identifies them: a listing that has some proves no absence.
     """
 
-    jobs: Annotated[tuple[JobSummary, ...], Field(validation_alias=AliasChoices("jobs", "items"))]
+    line: ClassVar[type[BaseModel]]
+
     page: WholeNumber = None
     page_size: WholeNumber = None
     page_count: WholeNumber = None
@@ -224,8 +227,15 @@ class JobListing(ServiceValue):
         lines = payload.get("jobs", payload.get("items"))
         if not isinstance(lines, list):
             return payload
-        jobs = readable(JobSummary, lines)
+        jobs = readable(cls.line, lines)
         return {**payload, "jobs": jobs, "unreadable": len(lines) - len(jobs)}
+
+
+class JobListing(Listing):
+    """One page of the single jobs; each line has its id, status and URL."""
+
+    line = JobSummary
+    jobs: Annotated[tuple[JobSummary, ...], Field(validation_alias=AliasChoices("jobs", "items"))]
 
 
 class ConcurrencyUsage(ServiceValue):

@@ -1,7 +1,7 @@
-"""The options of one extraction: what a target may ask for, and how that is sent."""
+"""The options of an extraction, alone or with others: what a target may ask for, and how that is sent."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator
@@ -65,12 +65,33 @@ class ExtractOptions(BaseModel):
 
     def to_request(self, url: str, mode: ProcessingMode) -> dict[str, JsonValue]:
         """The body of `POST /v1/extract`."""
-        body: dict[str, JsonValue] = {
-            "url": url,
-            "processing_mode": mode,
-            "formats": list(self.formats),
-            "render_js": self.render_js,
+        sections: dict[str, JsonValue] = {
+            "timeout": self.timeout,
+            "headers": dict(self.headers) if self.headers else None,
         }
+        return {"url": url, "processing_mode": mode} | self._shared_request() | _present(sections)
+
+    @property
+    def fit_a_batch(self) -> bool:
+        """Whether a batch takes these options, all but a time-out of one's own."""
+        return self.timeout is None
+
+    def to_batch_request(self, urls: Sequence[str], ignore_invalid_urls: bool) -> dict[str, JsonValue]:
+        """The body of `POST /v1/batch`. Raises InvalidOptions for what no batch takes."""
+        if not self.fit_a_batch:
+            raise InvalidOptions("timeout: a batch takes none; submit the URL by itself")
+        headers: dict[str, JsonValue] = {"headers": dict(self.headers) if self.headers else None}
+        body: dict[str, JsonValue] = {"urls": list(urls), "ignore_invalid_urls": ignore_invalid_urls}
+        return body | self._shared_request() | _present(headers)
+
+    def to_crawl_request(self, url: str, scope: "CrawlScope") -> dict[str, JsonValue]:
+        """The body of `POST /v1/crawl`. Raises InvalidOptions for what no crawl takes."""
+        if self.timeout is not None or self.headers:
+            raise InvalidOptions("timeout, headers: a crawl takes neither")
+        return {"url": url} | scope.model_dump(mode="json") | self._shared_request()
+
+    def _shared_request(self) -> dict[str, JsonValue]:
+        body: dict[str, JsonValue] = {"formats": list(self.formats), "render_js": self.render_js}
         proxy: dict[str, JsonValue] = {"country": self.country, "type": self.proxy_type}
         waiting: dict[str, JsonValue] = {
             "wait_until": self.wait_until,
@@ -80,10 +101,19 @@ class ExtractOptions(BaseModel):
         sections: dict[str, JsonValue] = {
             "proxy": _present(proxy),
             "wait_config": _present(waiting),
-            "timeout": self.timeout,
-            "headers": dict(self.headers) if self.headers else None,
         }
         return body | _present(sections)
+
+
+class CrawlScope(BaseModel):
+    """How far a crawl goes: the service's own defaults. `depth` 1 is the first page alone."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    depth: Annotated[int, Field(ge=1, le=10)] = 2
+    limit: Annotated[int, Field(ge=1, le=10_000)] = 50
+    same_domain_only: bool = True
+    include_subdomains: bool = False
 
 
 def _present(fields: dict[str, JsonValue]) -> dict[str, JsonValue]:

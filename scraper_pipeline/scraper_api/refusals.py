@@ -6,6 +6,9 @@ from typing import Any, Literal
 from scraper_pipeline.scraper_api.errors import (
     EXTRACTION_CODES,
     PAYMENT_REQUIRED,
+    BatchesNotOffered,
+    CannotCancel,
+    CrawlsNotOffered,
     ExtractionFailed,
     InvalidRequest,
     JobExpired,
@@ -21,7 +24,7 @@ from scraper_pipeline.scraper_api.errors import (
 )
 from scraper_pipeline.scraper_api.models import UNKNOWN_CODE, JobError, one_line
 
-Subject = Literal["job", "webhook", "webhooks"]
+Subject = Literal["job", "webhook", "webhooks", "batch", "batches", "crawl", "crawls"]
 
 _ADVICE: dict[type[ScraperError], str] = {
     Unauthorized: "check GEONODE_SCRAPER_API_KEY",
@@ -31,25 +34,42 @@ _ADVICE: dict[type[ScraperError], str] = {
     JobNotFound: "the service does not show it yet, or has lost it",
     JobExpired: "its result is gone; resubmit the target if it is still wanted",
     InvalidRequest: "correct the target's URL or options",
+    CannotCancel: "it has ended already, or is about to",
     WebhookNotFound: "it was removed, or belongs to another account",
     WebhooksNotOffered: "the service does not offer webhooks yet; polling goes on and brings every result",
+    BatchesNotOffered: "the service does not offer batches yet; submit each URL by itself",
+    CrawlsNotOffered: "the service does not offer crawls yet; name the pages one by one",
     UnexpectedStatus: "check that GEONODE_SCRAPER_HOST is the service's address",
 }
 _ADVICE_ON_INVALID_WEBHOOK = (
     "correct the webhook's URL, event type or description; an account has 10 webhooks at most"
 )
-_WEBHOOKS: dict[int, type[ScraperError]] = {
+Kinds = dict[int, type[ScraperError]]
+
+_WEBHOOKS: Kinds = {
     405: WebhooksNotOffered,
     409: InvalidRequest,
     422: InvalidRequest,
     501: WebhooksNotOffered,
 }
-_KINDS_BY_SUBJECT: dict[Subject | None, dict[int, type[ScraperError]]] = {
+_ONE_OF_MANY: Kinds = {404: JobNotFound, 409: CannotCancel, 410: JobExpired, 422: InvalidRequest}
+_BATCHES: Kinds = {
+    404: BatchesNotOffered,
+    405: BatchesNotOffered,
+    422: InvalidRequest,
+    501: BatchesNotOffered,
+}
+_CRAWLS: Kinds = {404: CrawlsNotOffered, 405: CrawlsNotOffered, 422: InvalidRequest, 501: CrawlsNotOffered}
+_KINDS_BY_SUBJECT: dict[Subject | None, Kinds] = {
     "job": {404: JobNotFound, 410: JobExpired},
     "webhook": {**_WEBHOOKS, 404: WebhookNotFound, 410: WebhookNotFound},
     "webhooks": {**_WEBHOOKS, 404: WebhooksNotOffered},
+    "batch": {**_BATCHES, **_ONE_OF_MANY},
+    "batches": _BATCHES,
+    "crawl": {**_CRAWLS, **_ONE_OF_MANY},
+    "crawls": _CRAWLS,
 }
-_KINDS: dict[int, type[ScraperError]] = {
+_KINDS: Kinds = {
     400: InvalidRequest,
     401: Unauthorized,
     403: Unauthorized,
@@ -73,7 +93,7 @@ def refusal(
 ) -> ScraperError:
     """The error for an answer with a status outside 2xx.
 
-    What a 404 says depends on the call's subject: one job, one webhook, or webhooks as such.
+    What a 404 says depends on the call's subject: one job, webhook, batch or crawl, or all of a kind as such.
     `secret` is blotted out wherever the body repeats it.
     """
     reported = _reported_error(payload)

@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 
 from pydantic import SecretStr
 
-from scraper_pipeline.scraper_api.calls import LARGEST_PAGE_SIZE, Answer, Call, Caller, Method, path_segment
+from scraper_pipeline.scraper_api.addresses import LARGEST_PAGE_SIZE, page_params, path_segment
+from scraper_pipeline.scraper_api.calls import Answer, Call, Caller, Method
 from scraper_pipeline.scraper_api.errors import UnreadableAnswer
 from scraper_pipeline.scraper_api.webhook_models import (
     CreatedWebhook,
@@ -103,7 +104,7 @@ class WebhookCalls:
         budget: float | None = None,
     ) -> DeliveryListing:
         """One page of the attempts that were made for a webhook."""
-        params = _page_params(page, page_size) | ({} if status is None else {"status": status})
+        params = page_params(page, page_size, status=status)
         call = _about(webhook_id, "list_deliveries", "GET", "/deliveries", params=params)
         return await self._caller.perform(call, _read_deliveries, budget=budget)
 
@@ -131,12 +132,8 @@ def _about(
 
 
 def _list_page(page: int) -> Call:
-    params = _page_params(page, LARGEST_PAGE_SIZE)
+    params = page_params(page, LARGEST_PAGE_SIZE)
     return Call("list_webhooks", "GET", _COLLECTION, params=params, subject="webhooks")
-
-
-def _page_params(page: int, page_size: int) -> dict[str, str]:
-    return {"page": str(page), "page_size": str(page_size)}
 
 
 def _json(fields: Mapping[str, str | bool | None]) -> bytes:

@@ -7,18 +7,32 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from math import ceil
-from typing import Generic, Literal, TypeVar
+from typing import Generic, Literal, Protocol, TypeVar
 from uuid import uuid4
 
-from scraper_pipeline.sandbox.jobs import Job
 from scraper_pipeline.sandbox.requests import EventType
 
 AttemptStatus = Literal["pending", "success", "failed", "abandoned"]
 
-EVENT: EventType = "extract_completed"
-"""The only one that the sandbox has occasion for, since it makes neither batches nor crawls."""
-
 T = TypeVar("T")
+
+
+class Announced(Protocol):
+    """Whose end is told to webhooks: a job, a batch or a crawl."""
+
+    job_id: str
+
+    @property
+    def aim(self) -> str: ...
+
+    @property
+    def event_type(self) -> EventType: ...
+
+    @property
+    def is_announced(self) -> bool: ...
+
+    @property
+    def packed_bytes(self) -> int: ...
 
 
 def make_secret() -> str:
@@ -52,7 +66,7 @@ class Delivery:
     """One event on its way to one webhook, over all its attempts."""
 
     webhook: Webhook
-    job: Job
+    job: Announced
     message_id: str = field(default_factory=lambda: str(uuid4()))
     is_held: bool = False
     """It waits for a later event to overtake it."""
@@ -134,7 +148,7 @@ class WebhookBook:
         log = webhook.log if status is None else [row for row in webhook.log if row.status == status]
         return _slice(log, page, page_size, latest_first=True)
 
-    def tally(self, job: Job) -> Tally:
+    def tally(self, job: Announced) -> Tally:
         return self._tallies.setdefault(job.job_id, Tally())
 
     def tally_of(self, job_id: str) -> Tally:

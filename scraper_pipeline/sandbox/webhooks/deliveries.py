@@ -13,9 +13,15 @@ from scraper_pipeline.sandbox.agenda import Agenda
 from scraper_pipeline.sandbox.clock import Clock
 from scraper_pipeline.sandbox.config import SandboxConfig
 from scraper_pipeline.sandbox.faults import FaultBook
-from scraper_pipeline.sandbox.jobs import Job
 from scraper_pipeline.sandbox.rules import WrongSignature
-from scraper_pipeline.sandbox.webhooks.book import EVENT, Attempt, Delivery, Webhook, WebhookBook, make_secret
+from scraper_pipeline.sandbox.webhooks.book import (
+    Announced,
+    Attempt,
+    Delivery,
+    Webhook,
+    WebhookBook,
+    make_secret,
+)
 from scraper_pipeline.sandbox.webhooks.sending import Answer, Sender
 from scraper_pipeline.sandbox.webhooks.signatures import Headers, sign, spoil
 
@@ -34,7 +40,7 @@ class Message:
 class Deliveries:
     """Tells the webhooks of jobs, in any number, with a fixed number of workers.
 
-    `describe` gives the answer of GET /v1/extract/{job_id}, whose time is that of the attempt.
+    `describe` gives what a delivery tells of its job, as it stands at the time of the attempt.
     """
 
     def __init__(
@@ -45,7 +51,7 @@ class Deliveries:
         faults: FaultBook,
         clock: Clock,
         sender: Sender,
-        describe: Callable[[Job], dict[str, Any]],
+        describe: Callable[[Announced], dict[str, Any]],
     ) -> None:
         self._config = config
         self._book = book
@@ -58,11 +64,11 @@ class Deliveries:
         self._held: list[Attempt] = []
         self._told_early: set[tuple[str, str]] = set()
 
-    async def announce_early(self, job: Job) -> None:
+    async def announce_early(self, job: Announced) -> None:
         """Where the fault strikes, tell of a job that was only just accepted; its answer waits for this."""
         first_attempts = []
-        for webhook in self._book.listening_to(EVENT):
-            early = self._faults.strike("webhook_early", self._faults.faults.webhook_early, job.url)
+        for webhook in self._book.listening_to(job.event_type):
+            early = self._faults.strike("webhook_early", self._faults.faults.webhook_early, job.aim)
             if early is None:
                 continue
             if not early.again:
@@ -77,11 +83,11 @@ class Deliveries:
                 for ended in first_attempts:
                     await ended.wait()
 
-    def announce(self, job: Job) -> None:
-        """Tell the webhooks that an asynchronous job has ended. Must be called on the event loop."""
-        if job.request.processing_mode != "async":
+    def announce(self, job: Announced) -> None:
+        """Tell the webhooks that a job has ended for which nobody waits. Must be called on the event loop."""
+        if not job.is_announced:
             return
-        for webhook in self._book.listening_to(EVENT):
+        for webhook in self._book.listening_to(job.event_type):
             if (webhook.webhook_id, job.job_id) in self._told_early:
                 self._told_early.discard((webhook.webhook_id, job.job_id))
             else:
@@ -92,17 +98,17 @@ class Deliveries:
         await self._sender.close()
         self._writer.shutdown(cancel_futures=True)
 
-    def _announce_to(self, webhook: Webhook, job: Job) -> None:
+    def _announce_to(self, webhook: Webhook, job: Announced) -> None:
         faults, strike = self._faults.faults, self._faults.strike
-        if strike("webhook_drop", faults.webhook_drop, job.url):
+        if strike("webhook_drop", faults.webhook_drop, job.aim):
             self._book.tally(job).dropped += 1
             return
         delivery = Delivery(webhook, job)
-        late = strike("webhook_delay", faults.webhook_delay, job.url)
-        held = strike("webhook_out_of_order", faults.webhook_out_of_order, job.url)
+        late = strike("webhook_delay", faults.webhook_delay, job.aim)
+        held = strike("webhook_out_of_order", faults.webhook_out_of_order, job.aim)
         seconds = (late.seconds if late else 0.0) + (held.seconds if held else 0.0)
         delivery.is_held = held is not None
-        if double := strike("webhook_duplicate", faults.webhook_duplicate, job.url):
+        if double := strike("webhook_duplicate", faults.webhook_duplicate, job.aim):
             if double.identical:
                 delivery.identical_copies = double.copies
             else:
@@ -143,10 +149,10 @@ class Deliveries:
 
     async def _make(self, attempt: Attempt) -> None:
         faults, delivery = self._faults.faults, attempt.delivery
-        url, job_url = delivery.webhook.url, delivery.job.url
+        url, job_url = delivery.webhook.url, delivery.job.aim
         wrong = self._faults.strike("webhook_wrong_signature", faults.webhook_wrong_signature, job_url)
         slow = self._faults.strike("webhook_slow", faults.webhook_slow, job_url)
-        if _is_large(delivery.job):
+        if delivery.job.packed_bytes > _LARGE:
             loop = asyncio.get_running_loop()
             message = await loop.run_in_executor(self._writer, self._write, attempt, wrong)
         else:
@@ -186,7 +192,7 @@ class Deliveries:
             ("Content-Type", "application/json"),
             ("User-Agent", "scraper-api-webhook/1.0"),
             ("X-Webhook-Delivery-Id", attempt.attempt_id),
-            ("X-Webhook-Event", EVENT),
+            ("X-Webhook-Event", delivery.job.event_type),
         ]
         return Message(body, [*headers, *self._sign(delivery, body, wrong)])
 
@@ -216,7 +222,7 @@ def write_body(attempt: Attempt, answer: dict[str, Any], *, at: datetime, versio
     webhook, job = attempt.delivery.webhook, attempt.delivery.job
     moment = at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     body: dict[str, Any] = {
-        "event": EVENT,
+        "event": job.event_type,
         "webhook_id": webhook.webhook_id,
         "delivery_id": attempt.attempt_id,
         "timestamp": moment,
@@ -225,13 +231,9 @@ def write_body(attempt: Attempt, answer: dict[str, Any], *, at: datetime, versio
     if version == "guide":
         body = {
             "id": attempt.attempt_id,
-            "event_type": EVENT,
+            "event_type": job.event_type,
             "job_id": job.job_id,
             "status": answer["status"],
             "created_at": moment,
         }
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def _is_large(job: Job) -> bool:
-    return sum(len(content.packed) for content in (job.markdown, job.html) if content is not None) > _LARGE

@@ -16,7 +16,7 @@ from scraper_pipeline.sandbox.connections import CutConnection
 from scraper_pipeline.sandbox.context import Endpoint, Sandbox
 from scraper_pipeline.sandbox.requests import DeliveriesQuery, PageQuery, WebhookChanges, WebhookRequest
 from scraper_pipeline.sandbox.rules import Call
-from scraper_pipeline.sandbox.webhooks.book import EVENT, Attempt, Slice, Webhook
+from scraper_pipeline.sandbox.webhooks.book import Attempt, Slice, Webhook
 
 MOST_WEBHOOKS = 10
 _ALL = "/v1/webhooks"
@@ -168,7 +168,7 @@ def _attempt_body(attempt: Attempt) -> dict[str, Any]:
     delivered_at = attempt.delivered_at
     return {
         "id": attempt.attempt_id,
-        "event_type": EVENT,
+        "event_type": attempt.delivery.job.event_type,
         "job_id": attempt.delivery.job.job_id,
         "attempt_number": attempt.number,
         "status": attempt.status,

@@ -66,6 +66,39 @@ class Caller:
     def listed(self, **query: Any) -> list[str]:
         return [job["job_id"] for job in self.listing(**query).json()["jobs"]]
 
+    def post_batch(self, *paths: str, **options: Any) -> httpx.Response:
+        """Submits pages of the site, or what is a whole URL, as a batch."""
+        urls = [path if "://" in path else self.page(path) for path in paths]
+        return self.http.post("/v1/batch", json={"urls": urls, "formats": ["markdown"], **options})
+
+    def batch(self, *paths: str, **options: Any) -> str:
+        answer = self.post_batch(*paths, **options)
+        assert answer.status_code == 202, answer.text
+        return str(answer.json()["job_id"])
+
+    def crawl(self, path: str, **options: Any) -> str:
+        body = {"url": self.page(path), "formats": ["markdown"], **options}
+        answer = self.http.post("/v1/crawl", json=body)
+        assert answer.status_code == 202, answer.text
+        return str(answer.json()["job_id"])
+
+    def wait_for_all(self, job_id: str) -> dict[str, Any]:
+        """The batch or crawl once it has ended, by the truth, so that no ordered fault is spent on waiting."""
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            truth = self.sandbox.truth()
+            (true,) = [job for job in truth["batches"] + truth["crawls"] if job["job_id"] == job_id]
+            if true["completed_at"] is not None:
+                return dict(true)
+            time.sleep(0.01)
+        raise AssertionError(f"It is still {true}")
+
+    def true_items(self, job_id: str) -> list[dict[str, Any]]:
+        return [item for item in self.sandbox.truth()["items"] if item["job_id"] == job_id]
+
+    def look(self, kind: str, job_id: str, **query: Any) -> httpx.Response:
+        return self.http.get(f"/v1/{kind}/{job_id}", params=query)
+
     def webhook(self, url: str, event_type: str = "extract_completed") -> dict[str, Any]:
         """A new webhook, with its secret."""
         answer = self.http.post("/v1/webhooks", json={"url": url, "event_type": event_type})

@@ -62,7 +62,7 @@ def test_html_is_what_comes_without_formats(caller: Caller):
 
 
 def test_what_the_sandbox_does_not_offer_is_not_found_in_the_form_of_the_service(caller: Caller):
-    answer = caller.http.get("/v1/batch/jobs")
+    answer = caller.http.get("/v1/map/jobs")
     assert (answer.status_code, answer.json()["code"]) == (404, "NOT_FOUND")
     answer = caller.http.delete("/v1/extract/jobs")
     assert (answer.status_code, answer.json()["code"]) == (405, "METHOD_NOT_ALLOWED")

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from scraper_pipeline.sandbox.answers import odd_timestamp, strange_json, timestamp
+from scraper_pipeline.sandbox.answers import make_strange, odd_timestamp, strange_json, timestamp
 from scraper_pipeline.sandbox.rules import OddForm
 
 MOMENT = datetime(2026, 5, 27, 8, 16, 9, 926869, tzinfo=UTC)
@@ -34,7 +34,9 @@ def test_odd_timestamps_have_the_forms_that_were_seen(form: OddForm, expected: s
 
 
 def test_strange_text_keeps_the_page_and_adds_what_chokes_parsers():
-    raw = strange_json({"job_id": "j", "data": {"markdown": "# Page"}, "metadata": {"http_status": 200}})
+    raw = strange_json(
+        make_strange({"job_id": "j", "data": {"markdown": "# Page"}, "metadata": {"http_status": 200}})
+    )
     body = json.loads(raw)
     assert body["data"]["markdown"] == "a\0b \ud800 \U0001f378 \\u0000\n# Page"
     metadata = body["metadata"]

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic import ValidationError
@@ -59,7 +59,7 @@ class Works:
             faults=self.faults,
             clock=Clock(now=lambda: NOON, monotonic=lambda: 0.0),
             sender=self.postbox,
-            describe=lambda job: job_body(job, time=0.0, url=job.url),
+            describe=lambda job: job_body(cast(Job, job), time=0.0, url=job.aim),
         )
 
     def job(self, url: str = "http://x/", mode: str = "async") -> Job:

@@ -32,11 +32,13 @@ def filled(count: int) -> tuple[JobBook, list[Job]]:
     return book, jobs
 
 
-def listed(book: JobBook, *, time: float = 1e9, capped_above: int | None = None, **query: object) -> Listing:
+def listed(
+    book: JobBook, *, time: float = 1e9, capped_above: int | None = None, **query: object
+) -> Listing[Job]:
     return book.listing(ListingQuery.model_validate(query), time=time, capped_above=capped_above)
 
 
-def ordinals(listing: Listing) -> list[int]:
+def ordinals(listing: Listing[Job]) -> list[int]:
     return [job.ordinal for job in listing.jobs]
 
 

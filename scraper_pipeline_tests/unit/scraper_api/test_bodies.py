@@ -4,10 +4,12 @@ import json
 import math
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scraper_pipeline.scraper_api import bodies
 from scraper_pipeline.scraper_api.bodies import clean, read_json
 
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=[]), max_size=20) | st.sampled_from(
@@ -85,3 +87,29 @@ def test_json_nested_beyond_the_stack_is_a_value_error_and_no_crash() -> None:
 
     with pytest.raises(ValueError, match="nested"):
         read_json(b'{"a":' * depth + rb'"\u0000"' + b"}" * depth)
+
+
+@given(ANY_JSON, st.booleans())
+def test_the_fast_reader_and_the_tolerant_one_read_the_same(value: Any, ascii_only: bool) -> None:
+    body = json.dumps(value, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
+
+    assert read_json(body) == bodies._read_tolerantly(body)
+
+
+@given(st.text("0123456789.eE+-", min_size=1, max_size=30))
+def test_the_two_readers_agree_on_every_number(digits: str) -> None:
+    try:
+        expected = bodies._read_tolerantly(digits.encode())
+    except ValueError:
+        with pytest.raises(ValueError):  # noqa: PT011 (whatever it says)
+            read_json(digits.encode())
+        return
+    read = read_json(digits.encode())
+    assert (read, type(read[0])) == (expected, type(expected[0]))
+
+
+@pytest.mark.parametrize(
+    "body", [rb'["\u0000"]', rb'{"\u0000": 1}', b"[18446744073709551616]", b"[-9223372036854775809]"]
+)
+def test_what_orjson_takes_and_no_database_does_is_read_anew(body: bytes) -> None:
+    assert not bodies._is_storable(orjson.loads(body))

@@ -4,8 +4,9 @@ import json
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
-from scraper_pipeline.scraper_api import ExtractOptions, InvalidOptions
+from scraper_pipeline.scraper_api import CrawlScope, ExtractOptions, InvalidOptions
 
 
 def test_the_same_options_give_the_same_json_however_they_were_written() -> None:
@@ -73,3 +74,25 @@ def test_headers_for_the_site_are_not_shown() -> None:
     with pytest.raises(InvalidOptions) as raised:
         ExtractOptions.from_mapping({"headers": {"Cookie": "secret\x00"}})
     assert "secret" not in str(raised.value)
+
+
+def test_a_batch_is_asked_for_what_a_single_job_would_be() -> None:
+    options = ExtractOptions(country="DE", wait_for="#a", headers={"B": "2", "A": "1"})
+    alone = options.to_request("https://a/", "async")
+    together = options.to_batch_request(["https://a/", "https://b/"], True)
+
+    for body in (alone, together):
+        for name in ("url", "urls", "processing_mode", "ignore_invalid_urls"):
+            body.pop(name, None)
+    assert together == alone
+
+
+def test_a_time_out_of_ones_own_fits_no_batch() -> None:
+    assert ExtractOptions(render_js=True, headers={"A": "1"}).fit_a_batch
+    assert not ExtractOptions(timeout=1000).fit_a_batch
+
+
+def test_a_crawls_bounds_are_the_services() -> None:
+    for scope in ({"depth": 0}, {"depth": 11}, {"limit": 0}, {"limit": 10_001}):
+        with pytest.raises(ValidationError):
+            CrawlScope.model_validate(scope)

@@ -1,0 +1,1 @@
+"""Batches and crawls: many pages under one job, each with a status of its own."""
