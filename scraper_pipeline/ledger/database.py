@@ -17,6 +17,7 @@ from scraper_pipeline.ledger.errors import LedgerTooNew, LedgerUnavailable
 BUSY_TIMEOUT_MS = 60_000
 _MIGRATION_LOCK = 0x6C656467  # any constant: all processes that migrate one database share it
 _WRITES = {"ledger_writes": True}
+_AT_ONCE = {"ledger_at_once": True}
 _DISCREET: dict[str, Any] = {"hide_parameters": True}  # page content is in no error, and so in no log
 
 
@@ -56,8 +57,10 @@ def _open_sqlite(url: str, path: str | None) -> Engine:
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        writes = connection.get_execution_options().get("ledger_writes", False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+        options = connection.get_execution_options()
+        if not options.get("ledger_at_once", False):
+            writes = options.get("ledger_writes", False)
+            connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
 
@@ -74,6 +77,15 @@ def reading(engine: Engine) -> Iterator[Connection]:
     """One transaction that only reads."""
     with engine.connect() as connection, connection.begin():
         yield connection
+
+
+def connect_at_once(engine: Engine) -> Connection:
+    """A connection without transactions but one for each statement: it spares the trips of BEGIN and COMMIT."""
+    on_sqlite = (
+        engine.dialect.name == "sqlite"
+    )  # where a connection has no isolation level beside the BEGINs above
+    options: dict[str, Any] = _AT_ONCE if on_sqlite else {"isolation_level": "AUTOCOMMIT"}
+    return engine.connect().execution_options(**options)
 
 
 def migrate(engine: Engine) -> str:

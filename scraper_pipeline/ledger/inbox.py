@@ -1,48 +1,58 @@
 """Deliveries of webhooks, committed many at a time: a batch is one transaction, and durable once `commit` returns."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+import msgspec
 from sqlalchemy import (
+    JSON,
     ColumnElement,
     Connection,
+    Engine,
     Executable,
     Text,
     bindparam,
     case,
+    cast,
+    column,
+    event,
     func,
     literal,
     or_,
     select,
     true,
 )
-from sqlalchemy.dialects.postgresql import ARRAY
 
+from scraper_pipeline.ledger import database
 from scraper_pipeline.ledger.base import StorePart
 from scraper_pipeline.ledger.schema import UtcDateTime, processed_events, quarantine
 
 _event = processed_events.c
 _NEWS = ("job_id", "event_type", "delivery_id")
 
-_columns = func.unnest(*(bindparam(name, type_=ARRAY(Text)) for name in _NEWS)).table_valued(
-    *_NEWS, name="delivered"
-)
-_columns = _columns.render_derived()
-_DELIVERED_ON_POSTGRES = select(*(_columns.c[name] for name in _NEWS))
+_JSON = msgspec.json.Encoder()
 
-_rows = func.json_each(bindparam("rows", type_=Text)).table_valued("value", name="delivered")
+# A batch is one JSON array on both databases: drivers take longer over an array of their own, and far longer over rows.
+_rows = bindparam("rows", type_=Text)
+_elements = func.json_array_elements(cast(_rows, JSON)).table_valued(column("value", JSON), name="delivered")
+_DELIVERED_ON_POSTGRES = select(*(_elements.c.value[name].as_string().label(name) for name in _NEWS))
+_entries = func.json_each(_rows).table_valued("value", name="delivered")
 _DELIVERED_ON_SQLITE = (
-    select(*(func.json_extract(_rows.c.value, f"$[{place}]").label(name) for place, name in enumerate(_NEWS)))
-    .select_from(_rows)
+    select(*(func.json_extract(_entries.c.value, f"$.{name}").label(name) for name in _NEWS))
+    .select_from(_entries)
     .where(true())  # without any WHERE, SQLite takes the ON of an upsert for that of a join
 )
-_KNOWN_ON_SQLITE = select(_event.job_id).where(
-    _event.webhook_at.is_not(None), _event.job_id.in_(select(func.json_extract(_rows.c.value, "$[0]")))
+_is_delivered = _event.job_id.in_(select(func.json_extract(_entries.c.value, "$.job_id")))
+_KNOWN_ON_SQLITE = select(_event.job_id, _event.given_up_at.is_not(None)).where(
+    _event.webhook_at.is_not(None), _is_delivered
 )
+_now = bindparam("now", type_=UtcDateTime)
+_OURS_ON_SQLITE = select(_event.job_id).where(_event.webhook_at == _now, _is_delivered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,19 +87,13 @@ class InboxStore(StorePart):
         first_of_job = {delivery.job_id: delivery for delivery in reversed(deliveries)}
         # In one order for all processes: two that insert the same jobs wait for each other, and don't deadlock.
         batch = [first_of_job[job_id] for job_id in sorted(first_of_job)]
-        news: set[str] = set()
-        on_postgres = self.engine.dialect.name == "postgresql"
-        if on_postgres and not quarantined:
-            # One statement is a transaction in itself, and spares the round trips of BEGIN and COMMIT.
-            with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-                news = self._record_on_postgres(connection, batch, now)
-        else:
-            record = self._record_on_postgres if on_postgres else self._record_on_sqlite
+        if quarantined:
             with self.writing() as connection:
-                if batch:
-                    news = record(connection, batch, now)
-                if quarantined:
-                    connection.execute(quarantine.insert(), [self._row(one, now) for one in quarantined])
+                news = self._record(connection, batch, now) if batch else set()
+                connection.execute(quarantine.insert(), [self._row(one, now) for one in quarantined])
+        else:
+            with self._kept_connection() as connection:
+                news = self._record(connection, batch, now)
         if len(batch) == len(deliveries):
             return [delivery.job_id in news for delivery in deliveries]
         return [
@@ -105,30 +109,51 @@ class InboxStore(StorePart):
         with self.reading() as connection:
             connection.execute(select(_event.job_id).limit(1))
 
-    def _record_on_postgres(
-        self, connection: Connection, batch: Sequence[Delivery], now: datetime
-    ) -> set[str]:
-        columns = {name: [getattr(one, name) for one in batch] for name in _NEWS}
-        touched = connection.execute(self._statement, {**columns, "now": now})
-        return {job_id for job_id, is_news in touched if is_news}
+    @contextmanager
+    def _kept_connection(self) -> Iterator[Connection]:
+        """One that outlasts the batch: the pool would ask the database each time whether it is still there."""
+        connection = self._kept.pop() if self._kept else database.connect_at_once(self.engine)
+        try:
+            yield connection
+            connection.rollback()  # for SQLAlchemy's books: in the database no transaction is open
+        except BaseException:
+            _discard(connection)
+            raise
+        self._kept.append(connection)
 
-    def _record_on_sqlite(self, connection: Connection, batch: Sequence[Delivery], now: datetime) -> set[str]:
-        # One statement for the whole batch: sqlite3 gives the interpreter's lock away, and has to win it back from
-        # the event loop, for every row that it is handed.
-        rows = {"rows": json.dumps([[one.job_id, one.event_type, one.delivery_id] for one in batch])}
-        known = set(connection.scalars(_KNOWN_ON_SQLITE, rows))
-        connection.execute(self._statement, {**rows, "now": now})
-        return {one.job_id for one in batch} - known
+    @cached_property
+    def _kept(self) -> deque[Connection]:
+        kept: deque[Connection] = deque()
+
+        @event.listens_for(self.engine, "engine_disposed")
+        def discard_all(_: Engine) -> None:
+            while kept:
+                _discard(kept.pop())
+
+        return kept
+
+    def _record(self, connection: Connection, batch: Sequence[Delivery], now: datetime) -> set[str]:
+        """The jobs of which this was the first webhook's news."""
+        bound = {"rows": _JSON.encode(batch).decode(), "now": now}
+        if self.engine.dialect.name == "postgresql":
+            return set(connection.scalar(self._statement, bound) or ())
+        # sqlite3 gives the interpreter's lock away, and has to win it back from the event loop, for every row that it
+        # is handed or hands out: so it is asked for the jobs that were known, of which there are few.
+        reopens = {job_id: is_given_up for job_id, is_given_up in connection.execute(_KNOWN_ON_SQLITE, bound)}
+        news = {one.job_id for one in batch} - reopens.keys()
+        touched = connection.execute(self._statement, bound).rowcount
+        if touched < len(news) + sum(reopens.values()):  # another process was first with some in between
+            news &= set(connection.scalars(_OURS_ON_SQLITE, bound))
+        return news
 
     @cached_property
     def _statement(self) -> Executable:
         """The upsert of a batch, built once: building it takes longer than running it."""
         on_postgres = self.engine.dialect.name == "postgresql"
-        now = bindparam("now", type_=UtcDateTime)
         constants: Mapping[str, ColumnElement[Any]] = {
             "account": literal(self.scope.account, Text),
             "feed": literal(self.scope.feed, Text),
-            **dict.fromkeys(("webhook_at", "received_at", "available_at"), now),
+            **dict.fromkeys(("webhook_at", "received_at", "available_at"), _now),
         }
         delivered = (_DELIVERED_ON_POSTGRES if on_postgres else _DELIVERED_ON_SQLITE).add_columns(
             *(value.label(name) for name, value in constants.items())
@@ -147,4 +172,12 @@ class InboxStore(StorePart):
             },
             where=or_(is_first, is_given_up),  # a mere duplicate writes nothing
         )
-        return upsert.returning(_event.job_id, _event.webhook_at == now) if on_postgres else upsert
+        if not on_postgres:
+            return upsert.execution_options(preserve_rowcount=True)
+        touched = upsert.returning(_event.job_id, (_event.webhook_at == _now).label("is_news")).cte("touched")
+        return select(func.array_agg(touched.c.job_id)).where(touched.c.is_news)
+
+
+def _discard(connection: Connection) -> None:
+    connection.invalidate()
+    connection.close()

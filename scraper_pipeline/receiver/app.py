@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from scraper_pipeline.receiver.config import ReceiverConfig
 from scraper_pipeline.receiver.deliveries import DeliveryEndpoint
+from scraper_pipeline.receiver.description import describe_deliveries
 from scraper_pipeline.receiver.events import EventReader
 from scraper_pipeline.receiver.inbox import Inbox, Store
 from scraper_pipeline.receiver.metrics import ReceiverMetrics
@@ -27,9 +28,14 @@ def _utc_now() -> datetime:
 class Receiver(FastAPI):
     """Deliveries don't pass through the framework's middleware, which would take most of their time."""
 
-    def __init__(self, path: str, deliveries: DeliveryEndpoint, **options: object) -> None:
-        super().__init__(openapi_url=None, docs_url=None, redoc_url=None, **options)  # type: ignore[arg-type]
-        self._path, self._deliveries = path, deliveries
+    def __init__(self, config: ReceiverConfig, deliveries: DeliveryEndpoint, **options: object) -> None:
+        super().__init__(title="Webhook receiver", docs_url=None, redoc_url=None, **options)  # type: ignore[arg-type]
+        self._config, self._path, self._deliveries = config, config.path, deliveries
+
+    def openapi(self) -> dict[str, Any]:
+        document = super().openapi()
+        document["paths"][self._path] = describe_deliveries(self._config)
+        return document
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
         if scope["type"] == "http" and scope["path"] == self._path:
@@ -70,7 +76,7 @@ def create_receiver(
     endpoint = DeliveryEndpoint(
         SignatureVerifier(secrets, config, clock), EventReader(config), inbox, metrics, config
     )
-    app = Receiver(config.path, endpoint, lifespan=lifespan)
+    app = Receiver(config, endpoint, lifespan=lifespan)
 
     @app.get("/healthz")
     async def show_health() -> dict[str, str]:

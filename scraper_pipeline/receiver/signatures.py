@@ -111,6 +111,8 @@ class SignatureVerifier:
 def _split(value: bytes) -> list[bytes]:
     if not value or len(value) > _LONGEST_HEADER:
         return []
+    if not _SEPARATORS.search(value):
+        return [value]
     signatures = [signature for signature in _SEPARATORS.split(value) if signature]
     return signatures if len(signatures) <= _MOST_SIGNATURES else []
 

@@ -260,7 +260,7 @@ def test_no_other_path_takes_deliveries(receiver: ReceiverProcess, path: str) ->
     with receiver.connect() as connection:
         connection.send_head({"Content-Length": str(len(body)), "X-Webhook-Signature": sign(body)}, path=path)
         connection.send(body)
-        assert connection.read_answer().status in (307, 404)
+        assert connection.read_answer().status in (307, 404, 405)
 
 
 def test_a_connection_serves_one_delivery_after_another(receiver: ReceiverProcess) -> None:
