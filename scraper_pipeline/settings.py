@@ -159,8 +159,10 @@ class Settings(BaseSettings):
         default_factory=lambda: project_folder() / "targets.csv",
         description="the list of targets: text or CSV",
     )
-    submission_mode: Annotated[Literal["extract"], BeforeValidator(_trimmed)] = Field(
-        "extract", description="how targets are handed to the service: one job a page"
+    submission_mode: Annotated[Literal["auto", "extract", "batch"], BeforeValidator(_trimmed)] = Field(
+        "auto",
+        description="how targets are handed to the service: `extract` makes a job of each, `batch` one of up to 1000"
+        " with equal options, `auto` batches from 50 targets on where the service offers them",
     )
     daily_page_limit: Annotated[int, Field(ge=0)] | None = Field(
         None, description="the most pages submitted in a day; unset is no limit"

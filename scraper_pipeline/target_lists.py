@@ -14,7 +14,7 @@ import idna
 from pydantic import JsonValue
 
 from scraper_pipeline.ledger import Target
-from scraper_pipeline.scraper_api import ExtractOptions, InvalidOptions
+from scraper_pipeline.scraper_api import CrawlScope, ExtractOptions, InvalidOptions
 
 _LONGEST_URL = 8192
 _LONGEST_LINE = 1024 * 1024
@@ -28,6 +28,7 @@ _OPTION_COLUMNS: dict[str, Callable[[str], JsonValue]] = {
     "wait_timeout": str,
     "timeout": str,
 }
+_SCOPE_COLUMNS = ("depth", "limit")
 _DELIMITERS = ",;\t"
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -78,15 +79,23 @@ def read_target_list(path: Path) -> Iterator[Target | Rejected | Duplicate]:
 
 
 def make_target(
-    url: str, options: ExtractOptions | None = None, labels: Mapping[str, str] | None = None
+    url: str,
+    options: ExtractOptions | None = None,
+    labels: Mapping[str, str] | None = None,
+    crawl: CrawlScope | None = None,
 ) -> Target:
-    """The target of a URL as written; its id is a hash of the normalised URL and the options. Raises InvalidTarget."""
-    mapping = (options or ExtractOptions()).to_mapping()
-    identity = json.dumps(
-        [normalise_url(url), mapping], ensure_ascii=False, separators=(",", ":"), sort_keys=True
-    )
+    """The target of a URL as written; its id is a hash of the normalised URL and the options.
+
+    With ``crawl`` it asks for the pages that links lead to as well. Raises InvalidTarget and InvalidOptions.
+    """
+    options = options or ExtractOptions()
+    if crawl is not None:
+        options.check_fits_a_crawl()
+    mapping = options.to_mapping() | (crawl.to_mapping() if crawl else {})
+    parts = [normalise_url(url), mapping] + (["crawl"] if crawl else [])
+    identity = json.dumps(parts, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     target_id = hashlib.sha256(identity.encode()).hexdigest()[:32]
-    return Target(target_id=target_id, url=url, options=mapping, labels=dict(labels or {}))
+    return Target(target_id, url, mapping, dict(labels or {}), is_crawl=crawl is not None)
 
 
 def normalise_url(url: str) -> str:
@@ -239,14 +248,21 @@ def _read_row(columns: Sequence[str], cells: Sequence[str]) -> Target | str:
     row = {name: cell.strip() for name, cell in zip(columns, cells, strict=False) if name and cell.strip()}
     url = row.pop("url", "")
     options = {name: row.pop(name) for name in _OPTION_COLUMNS if name in row}
-    return _target_or_reason(url, options, row) if url else "the row has no URL"
+    scope: dict[str, str] | None = None
+    if row.get("kind", "").lower() == "crawl":  # any other `kind` is a label, and so are its neighbours
+        del row["kind"]
+        scope = {name: row.pop(name) for name in _SCOPE_COLUMNS if name in row}
+    return _target_or_reason(url, options, row, scope) if url else "the row has no URL"
 
 
-def _target_or_reason(url: str, options: Mapping[str, str], labels: Mapping[str, str]) -> Target | str:
+def _target_or_reason(
+    url: str, options: Mapping[str, str], labels: Mapping[str, str], scope: Mapping[str, str] | None = None
+) -> Target | str:
     if any(_NOT_STORABLE.search(text) for text in chain(options.values(), labels.values())):
         return "a cell holds the character NUL"
     try:
         mapping = {name: _OPTION_COLUMNS[name](cell) for name, cell in options.items()}
-        return make_target(url, ExtractOptions.from_mapping(mapping), labels)
+        crawl = None if scope is None else CrawlScope.from_mapping(scope)
+        return make_target(url, ExtractOptions.from_mapping(mapping), labels, crawl)
     except (InvalidTarget, InvalidOptions) as error:
         return str(error)

@@ -21,7 +21,8 @@ delivery_log = dg.AssetSpec(
         "Attempts of the service to deliver webhooks to our receiver, over the last hour. Reported by "
         "delivery_log_sensor; there is nothing to run. Healthy: nearly all acknowledged, within seconds. When many are "
         "refused with 401, the receiver lacks the secret: run `scraper-pipeline webhooks rotate`. Whatever was refused "
-        "is settled all the same, from this log."
+        "is settled all the same, from this log. `quarantined` counts signed bodies that nobody could use; look at the "
+        "table `quarantine`."
     ),
 )
 
@@ -35,6 +36,7 @@ def delivery_figures(ledger: Ledger) -> dict[str, Any]:
         "attempts": figures.attempts,
         "acknowledged": figures.acknowledged,
         "refused": sum(figures.refused.values()),
+        "quarantined": ledger.inbox.quarantined(),
         "refused_by_status": dg.MetadataValue.json(figures.refused),
         "latency_p50_seconds": round(figures.latency_p50, 3),
         "latency_p95_seconds": round(figures.latency_p95, 3),

@@ -89,6 +89,11 @@ def submitted_jobs(
             context.add_asset_metadata(shown, asset_key="submitted_jobs", partition_key=day)
         yield dg.MaterializeResult()
         return
+    waiting = sum(shown["planned"] + shown["sending"] for shown in figures.values())
+    context.log.warning(
+        f"{waiting} targets are not with the service yet: what follows in this run is skipped, and the job status "
+        "sensor asks for the next runs. What is accepted is settled by settle_jobs all the same."
+    )
     for day, shown in figures.items():
         event = dg.AssetObservation if shown["planned"] or shown["sending"] else dg.AssetMaterialization
         context.log_event(event("submitted_jobs", partition=day, metadata=shown))

@@ -43,6 +43,7 @@ def status(days: int, as_json: bool) -> None:
         oldest = ledger.progress.oldest_open_seconds()
         last_sweep = ledger.sweeps.last()
         foreign, _ = ledger.foreign_jobs.newest(0)
+        quarantined = ledger.inbox.quarantined()
     if as_json:
         sweep = {"ended_at": last_sweep[0], **last_sweep[1]} if last_sweep else None
         print_json(
@@ -51,6 +52,7 @@ def status(days: int, as_json: bool) -> None:
                 "oldest_open_seconds": round(oldest, 1),
                 "last_sweep": sweep,
                 "foreign_jobs": foreign,
+                "quarantined": quarantined,
                 "days": rows,
             }
         )

@@ -1,18 +1,19 @@
-"""The invariants of the design as queries: each violation names its rule and the target that breaks it."""
+"""Holds the ledger against the invariants and the service's own books: each violation names its rule and target."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, case, exists, func, or_, select
+from sqlalchemy import Connection, Result, Select, and_, select, tuple_
 
-from scraper_pipeline.ledger.base import StorePart, in_state
-from scraper_pipeline.ledger.records import LetterCode, State, unmark_url
-from scraper_pipeline.ledger.schema import LITERAL, dead_letters, jobs, processed_events, results, submissions
+from scraper_pipeline.ledger.base import StorePart, chunked
+from scraper_pipeline.ledger.invariants import invariants
+from scraper_pipeline.ledger.records import Kind, LetterCode, hash_url, unmark_url
+from scraper_pipeline.ledger.schema import dead_letters, results, submissions
 
-_row, _event, _job, _result, _letter = submissions.c, processed_events.c, jobs.c, results.c, dead_letters.c
-
+Item = tuple[str, str]
+_row, _result, _letter = submissions.c, results.c, dead_letters.c
 
 # Pages that may have been paid and can't be had all the same: the letter says so, and nothing was lost by us.
 PAID_AND_PARKED = frozenset({LetterCode.TOO_LARGE, LetterCode.EXPIRED, LetterCode.UNREADABLE})
@@ -30,12 +31,18 @@ class Violation:
 
 @dataclass(frozen=True)
 class ServiceJob:
-    """What the service itself says became of a job; ``charged`` is in pages."""
+    """What the service itself says became of a job, or of one page of a batch or crawl; ``charged`` is in pages."""
 
     job_id: str
     url: str
     status: str
     charged: int
+    kind: str = Kind.EXTRACT
+
+    @property
+    def item(self) -> "Item":
+        """The job and the hash of the URL: what the ledger knows the page by."""
+        return self.job_id, hash_url(unmark_url(self.url))
 
 
 class AuditStore(StorePart):
@@ -43,12 +50,7 @@ class AuditStore(StorePart):
 
     def check(self, partition_key: str | None = None) -> list[Violation]:
         """Every violation that the ledger alone can show, in all partitions or in one."""
-        with self.reading() as connection:
-            return [
-                Violation(rule, row.partition_key, row.target_id, detail)
-                for rule, detail, statement in self._checks(partition_key)
-                for row in connection.execute(statement)
-            ]
+        return self._run(partition_key)
 
     def check_stored_once(self, partition_key: str) -> list[Violation]:
         """Results of a partition that stand twice, or that no submission accounts for."""
@@ -60,199 +62,138 @@ class AuditStore(StorePart):
             partition_key, "one_state", "stored_has_result", "dead_has_letter", "stamped_is_settled"
         )
 
-    def _run(self, partition_key: str, *rules: str) -> list[Violation]:
+    def _run(self, partition_key: str | None, *rules: str) -> list[Violation]:
         with self.reading() as connection:
             return [
-                Violation(rule, row.partition_key, row.target_id, detail)
-                for rule, detail, statement in self._checks(partition_key)
-                if rule in rules
-                for row in connection.execute(statement)
+                Violation(one.rule, row.partition_key, row.target_id, one.detail)
+                for one in invariants(
+                    self.scope, partition_key, on_sqlite=connection.dialect.name == "sqlite"
+                )
+                if not rules or one.rule in rules
+                for row in connection.execute(one.broken)
             ]
 
-    def _checks(self, partition_key: str | None) -> Iterator[tuple[str, str, Select[Any]]]:
-        def of(table: Any) -> Any:
-            scope = self.in_scope(table)
-            return scope if partition_key is None else and_(scope, table.c.partition_key == partition_key)
-
-        live = case((_row.state != LITERAL[State.SUPERSEDED], 1), else_=0)
-        yield (
-            "one_state",
-            "the target is not in exactly one state by its newest submission",
-            select(_row.partition_key, _row.target_id)
-            .where(of(submissions))
-            .group_by(_row.partition_key, _row.target_id)
-            .having(or_(func.sum(live) != 1, func.max(_row.attempt) != func.max(_row.attempt * live))),
-        )
-        has_result = exists().where(_result.job_id == _row.job_id, _result.item_key == _row.item_key)
-        yield (
-            "stored_has_result",
-            "the target is stored but its result is missing",
-            select(_row.partition_key, _row.target_id).where(
-                of(submissions), in_state(State.STORED), ~has_result
-            ),
-        )
-        accounted = exists().where(
-            _row.job_id == _result.job_id,
-            _row.item_key == _result.item_key,
-            in_state(State.STORED, State.SUPERSEDED),
-        )
-        yield (
-            "result_has_row",
-            "a result stands for which no submission is stored",
-            select(_result.partition_key, _result.target_id).where(of(results), ~accounted),
-        )
-        yield (
-            "stored_once",
-            "the same item of a job is stored more than once",
-            select(_result.partition_key, _result.target_id)
-            .where(of(results))
-            .group_by(_result.partition_key, _result.target_id, _result.job_id, _result.item_key)
-            .having(func.count() > 1),
-        )
-        same_target = and_(
-            _letter.account == _row.account,
-            _letter.feed == _row.feed,
-            _letter.partition_key == _row.partition_key,
-            _letter.target_id == _row.target_id,
-        )
-        open_letter = _letter.resolved_at.is_(None)
-        yield (
-            "dead_has_letter",
-            "the target is dead but has no open dead letter",
-            select(_row.partition_key, _row.target_id).where(
-                of(submissions), in_state(State.DEAD), ~exists().where(same_target, open_letter)
-            ),
-        )
-        yield (
-            "letter_has_dead",
-            "an open dead letter stands for a target that is not dead",
-            select(_letter.partition_key, _letter.target_id).where(
-                of(dead_letters), open_letter, ~exists().where(same_target, in_state(State.DEAD))
-            ),
-        )
-        yield (
-            "stamped_is_settled",
-            "the job is stamped as processed while the target waits for its outcome",
-            select(_row.partition_key, _row.target_id)
-            .join(processed_events, _event.job_id == _row.job_id)
-            .where(
-                of(submissions),
-                _event.processed_at.is_not(None),
-                or_(in_state(State.ACCEPTED), and_(in_state(State.DEAD), _row.given_up)),
-            ),
-        )
-        yield (
-            "accepted_is_known",
-            "the target waits for a job that the ledger has no record of",
-            select(_row.partition_key, _row.target_id).where(
-                of(submissions), in_state(State.ACCEPTED), ~exists().where(_job.job_id == _row.job_id)
-            ),
-        )
-        other = submissions.alias()
-        yield (
-            "one_request_per_job",
-            "the job is bound to more than one request",
-            select(_row.partition_key, _row.target_id).where(
-                of(submissions),
-                exists().where(other.c.job_id == _row.job_id, other.c.request_id != _row.request_id),
-            ),
-        )
-        yield (
-            "one_sending_per_url",
-            "the URL is being sent twice at once",
-            select(_row.partition_key, _row.target_id).where(
-                of(submissions),
-                in_state(State.SENDING),
-                exists().where(
-                    other.c.account == _row.account,
-                    other.c.url_hash == _row.url_hash,
-                    other.c.state == LITERAL[State.SENDING],
-                    other.c.id != _row.id,
-                ),
-            ),
-        )
-
     def check_against(self, service: Iterable[ServiceJob]) -> list[Violation]:
-        """Violations that need the service's own books: pages paid and not stored, paid twice, or stored unpaid."""
-        jobs_there = {job.job_id: job for job in service}
-        with self.reading() as connection:
-            rows = self._rows_by_job(connection)
-            targets = self._targets_by_url(connection)
-            stored = {
-                row.job_id: row
-                for row in connection.execute(
-                    select(_result.job_id, _result.partition_key, _result.target_id).where(
-                        self.in_scope(results)
-                    )
-                )
-            }
-        violations = list(self._unpaid(stored, jobs_there))
+        """Violations that need the service's own books: pages paid and not stored, paid twice, or stored unpaid.
+
+        The books are held in memory; of the ledger only what they need, a chunk of rows at a time.
+        """
+        books = {page.item: page for page in service}
         paid = Counter[str]()
-        for job in jobs_there.values():
-            url = unmark_url(job.url)
-            if not job.charged or url not in targets:
-                continue  # nothing was paid, or another program's job
-            paid[url] += job.charged
-            bound = rows.get(job.job_id)
-            if job.job_id not in stored and not (bound and bound.given_reason in PAID_AND_PARKED):
-                state = f"its submission is {bound.state}" if bound else "no submission is bound to it"
-                violations.append(
-                    Violation(
-                        "paid_is_stored",
-                        bound.partition_key if bound else None,
-                        bound.target_id if bound else None,
-                        f"job {job.job_id} was paid, but its page is not stored: {state}",
-                    )
-                )
-        for url, pages in paid.items():
-            allowed, partition_key, target_id = targets[url]
-            if pages > allowed:
-                violations.append(
-                    Violation(
-                        "paid_once",
-                        partition_key,
-                        target_id,
-                        f"{pages} pages were paid where {allowed} was due",
-                    )
-                )
-        return violations
-
-    def _rows_by_job(self, connection: Connection) -> dict[str, Any]:
-        rows = connection.execute(
-            select(
-                _row.job_id,
-                _row.partition_key,
-                _row.target_id,
-                _row.state,
-                _letter.error_code.label("given_reason"),
-            )
-            .outerjoin(dead_letters, and_(_letter.job_id == _row.job_id, _letter.item_key == _row.item_key))
-            .where(self.in_scope(submissions), _row.job_id.is_not(None))
-        )
-        return {row.job_id: row for row in rows}
-
-    def _targets_by_url(self, connection: Connection) -> dict[str, tuple[int, str, str]]:
-        """For each URL: how often it may be paid (once a target and purpose), and one of its targets."""
-        purposes: dict[str, tuple[int, str, str]] = {}
-        rows: Sequence[Any] = connection.execute(
-            select(_row.url, _row.partition_key, _row.target_id, _row.first_attempt)
-            .where(self.in_scope(submissions))
-            .group_by(_row.url, _row.partition_key, _row.target_id, _row.first_attempt)
-        ).all()
-        for row in rows:
-            allowed = purposes.get(row.url, (0, "", ""))[0]
-            purposes[row.url] = (allowed + 1, row.partition_key, row.target_id)
-        return purposes
+        for page in books.values():
+            if page.charged and page.kind != Kind.CRAWL:
+                paid[page.item[1]] += page.charged
+        with self.reading() as connection:
+            unpaid, unstored = self._compare_pages(connection, books)
+            due = self._count_dues(connection, paid)
+            ours = [page for page in unstored if page.kind == Kind.CRAWL or page.item[1] in due]
+            return [
+                *self._stored_unpaid(connection, books, unpaid),
+                *self._paid_in_vain(connection, ours),
+                *self._paid_twice(
+                    connection, {url: (paid[url], *due[url]) for url in due if paid[url] > due[url][0]}
+                ),
+            ]
 
     @staticmethod
-    def _unpaid(stored: dict[str, Any], jobs_there: dict[str, ServiceJob]) -> Iterator[Violation]:
-        for job_id, row in stored.items():
-            job = jobs_there.get(job_id)
-            if job is None or job.status != "completed":
-                said = f"is {job.status}" if job else "is unknown"
+    def _compare_pages(
+        connection: Connection, books: dict[Item, ServiceJob]
+    ) -> tuple[list[Item], list[ServiceJob]]:
+        """The stored pages that the service doesn't call completed, and those that were paid and are not stored."""
+        unpaid, unstored = [], {page.item: page for page in books.values() if page.charged}
+        for row in _stream(connection, select(_result.job_id, _result.item_key)):
+            item = (row.job_id, row.item_key)
+            unstored.pop(item, None)
+            if item not in books or books[item].status != "completed":
+                unpaid.append(item)
+        return unpaid, list(unstored.values())
+
+    def _count_dues(self, connection: Connection, paid: Mapping[str, int]) -> dict[str, tuple[int, int]]:
+        """For each of our URLs that was paid: how often it may be (once a target and purpose), and one of its rows."""
+        due: dict[str, tuple[int, int]] = {}
+        before: object = None
+        rows = (
+            select(_row.id, _row.url_hash, _row.partition_key, _row.target_id, _row.first_attempt)
+            .where(self.in_scope(submissions))
+            .order_by(_row.account, _row.feed, _row.partition_key, _row.target_id, _row.attempt)
+        )
+        for row in _stream(connection, rows):
+            purpose = row[2:]
+            if purpose != before and row.url_hash in paid:
+                due[row.url_hash] = (due.get(row.url_hash, (0, 0))[0] + 1, row.id)
+            before = purpose
+        return due
+
+    def _stored_unpaid(
+        self, connection: Connection, books: dict[Item, ServiceJob], suspected: Iterable[Item]
+    ) -> Iterator[Violation]:
+        pages = select(_result.job_id, _result.item_key, _result.partition_key, _result.target_id)
+        for chunk in chunked(suspected):
+            found = connection.execute(
+                pages.where(self.in_scope(results), tuple_(_result.job_id, _result.item_key).in_(chunk))
+            )
+            for page in found:
+                known = books.get((page.job_id, page.item_key))
                 yield Violation(
                     "stored_is_completed",
-                    row.partition_key,
-                    row.target_id,
-                    f"a page of job {job_id} is stored, which {said} to the service",
+                    page.partition_key,
+                    page.target_id,
+                    f"a page of job {page.job_id} is stored, which is {known.status if known else 'unknown'} "
+                    "to the service",
                 )
+
+    def _paid_in_vain(self, connection: Connection, suspected: Iterable[ServiceJob]) -> Iterator[Violation]:
+        for chunk in chunked(suspected):
+            bound = self._rows_of(connection, [page.job_id for page in chunk])
+            for page in chunk:
+                row = bound.get(page.item) or bound.get((page.job_id, Kind.CRAWL))
+                is_others = row is None and page.kind == Kind.CRAWL
+                if is_others or (row and row.given_reason in PAID_AND_PARKED):
+                    continue
+                state = f"its submission is {row.state}" if row else "no submission is bound to it"
+                yield Violation(
+                    "paid_is_stored",
+                    row.partition_key if row else None,
+                    row.target_id if row else None,
+                    f"job {page.job_id} was paid, but its page is not stored: {state}",
+                )
+
+    def _rows_of(self, connection: Connection, job_ids: list[str]) -> dict[Item, Any]:
+        """The rows of some jobs by their items; that of a crawl, which is for all its pages, under its kind."""
+        its_letter = and_(
+            *(_letter[name] == _row[name] for name in ("account", "feed", "partition_key", "target_id")),
+            _letter.job_id == _row.job_id,
+            _letter.item_key == _row.item_key,
+        )
+        rows = connection.execute(
+            select(
+                _row.job_id, _row.item_key, _row.kind, _row.partition_key, _row.target_id, _row.state,
+                _letter.error_code.label("given_reason"),
+            )
+            .outerjoin(dead_letters, its_letter)
+            .where(self.in_scope(submissions), _row.job_id.in_(job_ids))
+        )  # fmt: skip
+        return {(row.job_id, Kind.CRAWL if row.kind == Kind.CRAWL else row.item_key): row for row in rows}
+
+    @staticmethod
+    def _paid_twice(
+        connection: Connection, suspected: Mapping[str, tuple[int, int, int]]
+    ) -> Iterator[Violation]:
+        """Name a target of each URL for which more was paid than was due: given are both and one of its rows."""
+        for chunk in chunked(suspected.values()):
+            found = select(_row.id, _row.partition_key, _row.target_id).where(
+                _row.id.in_([one[2] for one in chunk])
+            )
+            targets = {row.id: row for row in connection.execute(found)}
+            for pages, allowed, row_id in chunk:
+                yield Violation(
+                    "paid_once",
+                    targets[row_id].partition_key,
+                    targets[row_id].target_id,
+                    f"{pages} pages were paid where {allowed} was due",
+                )
+
+
+def _stream(connection: Connection, statement: Select[Any]) -> Result[Any]:
+    """The rows of a statement, a few thousand of them in memory at a time."""
+    return connection.execute(statement, execution_options={"yield_per": 5000})

@@ -1,23 +1,27 @@
 """Rule 3: news of bound jobs is claimed, so that one settlement at a time works on a job."""
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import func, select, update
+from sqlalchemy import and_, func, or_, select, update
 
-from scraper_pipeline.ledger.base import StorePart, chunked
-from scraper_pipeline.ledger.records import ClaimedJob
+from scraper_pipeline.ledger.base import StorePart, chunked, in_state
+from scraper_pipeline.ledger.records import Channel, ClaimedJob, Kind, State
 from scraper_pipeline.ledger.schema import jobs, processed_events, submissions
 
 _row, _event, _job = submissions.c, processed_events.c, jobs.c
+
+_TOLD = tuple(_event[f"{channel}_at"] for channel in Channel)
 
 
 class ClaimStore(StorePart):
     """Who works on which job now."""
 
-    def claim(self, partition_key: str, limit: int, lease_seconds: float) -> list[ClaimedJob]:
+    def claim(
+        self, partition_key: str, limit: int, lease_seconds: float, kinds: Collection[str] = (Kind.EXTRACT,)
+    ) -> list[ClaimedJob]:
         """Take up to ``limit`` jobs with unprocessed news that rows of this partition are bound to (rule 3).
 
         Until the lease ends no other caller gets them; an answer whose claim was lost meanwhile is dropped at commit.
@@ -29,6 +33,7 @@ class ClaimStore(StorePart):
             .where(
                 self.in_scope(jobs),
                 _job.partition_key == partition_key,
+                _job.kind.in_(kinds),
                 _event.processed_at.is_(None),
                 _event.given_up_at.is_(None),
                 _event.available_at <= now,
@@ -47,26 +52,43 @@ class ClaimStore(StorePart):
                     available_at=now + timedelta(seconds=lease_seconds),
                     tries=_event.tries + 1,
                 )
-                .returning(_event.job_id, _event.tries)
+                .returning(_event.job_id, _event.tries, *_TOLD)
             ).all()
             tries = {row.job_id: row.tries for row in claimed}
+            reported = {row.job_id for row in claimed if any(row[2:])}
             found: list[Any] = []
             for chunk in chunked(tries):
                 found += connection.execute(
                     select(
-                        _job.job_id, _job.kind, _job.accepted_at, _job.missing_since,
+                        _job.job_id, _job.kind, _job.accepted_at, _job.missing_since, _job.pages_read,
                         func.min(_row.url).label("url"), func.min(_row.item_key).label("item_key"),
                     )
                     .join(submissions, _row.job_id == _job.job_id)
                     .where(_job.job_id.in_(chunk))
-                    .group_by(_job.job_id, _job.kind, _job.accepted_at, _job.missing_since)
+                    .group_by(_job.job_id, _job.kind, _job.accepted_at, _job.missing_since, _job.pages_read)
                 ).all()  # fmt: skip
         return [
             ClaimedJob(
-                r.job_id, r.kind, token, r.url, r.item_key, r.accepted_at, r.missing_since, tries[r.job_id]
+                r.job_id,
+                r.kind,
+                token,
+                r.url,
+                r.item_key,
+                r.accepted_at,
+                r.missing_since,
+                tries[r.job_id],
+                r.pages_read,
+                r.job_id in reported,
             )
             for r in sorted(found, key=lambda r: r.job_id)
         ]
+
+    def waiting_items(self, job_id: str) -> dict[str, str]:
+        """The items that rows still wait for, or would take back after they were given up: their keys and URLs."""
+        waiting = or_(in_state(State.ACCEPTED), and_(in_state(State.DEAD), _row.given_up))
+        with self.reading() as connection:
+            rows = connection.execute(select(_row.item_key, _row.url).where(_row.job_id == job_id, waiting))
+            return {row.item_key: row.url for row in rows}
 
     def release(self, claimed: Iterable[ClaimedJob]) -> None:
         """Give claimed jobs back untouched, for anyone to take at once."""

@@ -6,7 +6,7 @@ from datetime import datetime
 from sqlalchemy import delete, exists, func, select
 
 from scraper_pipeline.ledger.base import StorePart, chunked, in_state
-from scraper_pipeline.ledger.records import ForeignJob, State, Target, hash_url
+from scraper_pipeline.ledger.records import ForeignJob, Kind, State, Target, hash_url
 from scraper_pipeline.ledger.schema import foreign_jobs, jobs, submissions
 
 _row, _foreign = submissions.c, foreign_jobs.c
@@ -15,14 +15,15 @@ _row, _foreign = submissions.c, foreign_jobs.c
 class ForeignJobStore(StorePart):
     """One row a job that no submission is bound to."""
 
-    def urls_being_sent(self) -> set[str]:
-        """The hashes of the account's URLs whose submission was not answered yet, in any feed."""
+    def being_sent(self) -> tuple[set[str], set[Kind]]:
+        """Of the account's submissions that were not answered yet, in any feed: the URLs' hashes, and the kinds."""
         with self.reading() as connection:
-            return set(
-                connection.scalars(
-                    select(_row.url_hash).where(_row.account == self.scope.account, in_state(State.SENDING))
+            rows = connection.execute(
+                select(_row.url_hash, _row.kind).where(
+                    _row.account == self.scope.account, in_state(State.SENDING)
                 )
-            )
+            ).all()
+        return {row.url_hash for row in rows}, {Kind(row.kind) for row in rows}
 
     def note(self, found: Sequence[ForeignJob]) -> int:
         """Keep the jobs of other programs for the operator; returns how many were seen for the first time."""
@@ -32,6 +33,7 @@ class ForeignJobStore(StorePart):
                 {
                     **self.scope_values,
                     "job_id": job.job_id,
+                    "kind": job.kind,
                     "url": job.url,
                     "status": job.status,
                     "created_at": job.created_at,
@@ -73,18 +75,21 @@ class ForeignJobStore(StorePart):
                 select(func.count()).select_from(foreign_jobs).where(self.in_scope(foreign_jobs))
             )
             rows = connection.execute(
-                select(_foreign.job_id, _foreign.url, _foreign.status, _foreign.created_at)
+                select(_foreign.job_id, _foreign.kind, _foreign.url, _foreign.status, _foreign.created_at)
                 .where(self.in_scope(foreign_jobs))
                 .order_by(_foreign.first_seen_at.desc(), _foreign.job_id)
                 .limit(limit)
             ).all()
-        return count or 0, [ForeignJob(r.job_id, r.url, r.status, r.created_at) for r in rows]
+        return count or 0, [ForeignJob(r.job_id, r.url, r.status, r.created_at, Kind(r.kind)) for r in rows]
 
     def adopt(self, job: ForeignJob, partition_key: str, target: Target, sent_at: datetime) -> bool:
         """Take a job of another program for the target's, as if it had been submitted by us.
 
-        Nothing changes, and False is returned, if the partition has the target already or the job is bound.
+        Nothing changes, and False is returned, if the partition has the target already, or the job is bound or no
+        single one.
         """
+        if job.kind is not Kind.EXTRACT or job.url is None:
+            return False  # a batch or crawl is for many targets
         now = self.clock()
         is_bound = select(_row.id).where(_row.job_id == job.job_id)
         has_target = select(_row.id).where(

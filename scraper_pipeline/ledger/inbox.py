@@ -104,6 +104,16 @@ class InboxStore(StorePart):
         told = {"source": body.source, "reason": body.reason, "body": body.body}
         return {**self.scope_values, **told, "received_at": now}
 
+    def quarantined(self) -> int:
+        """How many bodies stand in quarantine that nobody has resolved."""
+        with self.reading() as connection:
+            count = connection.scalar(
+                select(func.count())
+                .select_from(quarantine)
+                .where(self.in_scope(quarantine), quarantine.c.resolved_at.is_(None))
+            )
+        return count or 0
+
     def check(self) -> None:
         """Raise what a commit would raise if the database can't be reached."""
         with self.reading() as connection:

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import bindparam, case, func, select, update
 
 from scraper_pipeline.ledger.base import StorePart, chunked
-from scraper_pipeline.ledger.records import Channel, DueJob
+from scraper_pipeline.ledger.records import Channel, DueJob, Kind
 from scraper_pipeline.ledger.schema import jobs, processed_events
 
 LOOK_LEASE_SECONDS = 30.0
@@ -83,15 +83,18 @@ class NewsStore(StorePart):
             for r in sorted(rows, key=lambda r: (r.accepted_at, r.job_id))
         ]
 
-    def count_jobs_accepted(self, start: datetime, end: datetime) -> int:
-        """How many of the account's jobs were accepted within [start, end]: at least what a listing of it holds."""
+    def count_jobs_accepted(self, start: datetime, end: datetime, kind: str = Kind.EXTRACT) -> int:
+        """How many jobs of a kind were accepted on the account within [start, end]: what a listing holds at least."""
         with self.reading() as connection:
             return (
                 connection.scalar(
                     select(func.count())
                     .select_from(jobs)
                     .where(
-                        _job.account == self.scope.account, _job.accepted_at >= start, _job.accepted_at <= end
+                        _job.account == self.scope.account,
+                        _job.kind == kind,
+                        _job.accepted_at >= start,
+                        _job.accepted_at <= end,
                     )
                 )
                 or 0

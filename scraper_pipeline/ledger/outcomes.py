@@ -18,16 +18,20 @@ from scraper_pipeline.ledger.records import (
     Failure,
     GivenUp,
     JobOutcome,
+    Kind,
     LetterCode,
     NotYet,
+    Part,
     State,
     StoredPage,
 )
 from scraper_pipeline.ledger.schema import dead_letters, jobs, processed_events, results, submissions
 
-_row, _event, _job, _letter = submissions.c, processed_events.c, jobs.c, dead_letters.c
+_row, _event, _job, _letter, _result = submissions.c, processed_events.c, jobs.c, dead_letters.c, results.c
 WATCH_INTERVAL = timedelta(minutes=10)  # between looks at a job that was given up
 ACCOUNT_WAIT = timedelta(minutes=10)  # before a target is tried again that failed for want of balance
+_NOTHING_CRAWLED = Failure("NOTHING_CRAWLED", "The crawl ended without a page.", retryable=True)
+_INVALID = Failure("INVALID_URL", "The service takes this URL for invalid.", retryable=False)
 _MISSING = Failure(LetterCode.MISSING_ITEM, "The job ended without an item for this URL.", retryable=True)
 
 
@@ -88,7 +92,9 @@ class OutcomeStore(ClaimStore):
         now, moves = self.clock(), _Moves()
         for outcome in held:
             rows = bound.get(outcome.job.job_id, [])
-            if isinstance(outcome.verdict, Ended):
+            if isinstance(outcome.verdict, Ended | Part) and outcome.job.kind == Kind.CRAWL:
+                self._decide_crawled(connection, outcome.job, outcome.verdict, rows, moves, now)
+            elif isinstance(outcome.verdict, Ended | Part):
                 self._decide_ended(outcome, outcome.verdict, rows, moves, now)
             elif isinstance(outcome.verdict, GivenUp):
                 self._decide_given_up(outcome.verdict, rows, moves, now)
@@ -138,11 +144,15 @@ class OutcomeStore(ClaimStore):
         return bound
 
     def _decide_ended(
-        self, outcome: JobOutcome, verdict: Ended, rows: list[Any], moves: _Moves, now: datetime
+        self, outcome: JobOutcome, verdict: Ended | Part, rows: list[Any], moves: _Moves, now: datetime
     ) -> None:
         items = {item.item_key: item.result for item in verdict.items}
         for row in rows:
-            result = items.get(row.item_key, _MISSING)
+            result = items.get(row.item_key)
+            if result is None:
+                if isinstance(verdict, Part):
+                    continue  # its item may be on a page that was not read yet
+                result = _INVALID if row.item_key in verdict.invalid else _MISSING
             is_given_up = row.state == State.DEAD and row.given_up
             if isinstance(result, StoredPage):
                 moves.pages.append(_result_row(outcome.job.job_id, row, result, now))
@@ -157,6 +167,47 @@ class OutcomeStore(ClaimStore):
             elif is_given_up:
                 moves.confirmed_dead.append((row, result))
                 moves.partitions.add(row.partition_key)
+
+    def _decide_crawled(
+        self,
+        connection: Connection,
+        job: ClaimedJob,
+        verdict: Ended | Part,
+        rows: list[Any],
+        moves: _Moves,
+        now: datetime,
+    ) -> None:
+        """Every page of a crawl is a result of its one row, which is stored once all are read and there are some."""
+        pages = [item for item in verdict.items if isinstance(item.result, StoredPage)]
+        failures = [item.result for item in verdict.items if isinstance(item.result, Failure)]
+        if failures:
+            connection.execute(
+                update(jobs)
+                .where(_job.job_id == job.job_id)
+                .values(pages_failed=_job.pages_failed + len(failures))
+            )
+        for row in rows:
+            for item in pages:
+                assert isinstance(item.result, StoredPage)  # noqa: S101 (chosen above)
+                found = {**_result_row(job.job_id, row, item.result, now), "item_key": item.item_key}
+                moves.pages.append({**found, "url": item.url or row.url})
+                moves.empty += item.result.is_empty
+            is_given_up = row.state == State.DEAD and row.given_up
+            if isinstance(verdict, Part) or not (row.state == State.ACCEPTED or is_given_up):
+                continue
+            if (
+                pages
+                or connection.execute(select(_result.item_key).where(_result.job_id == job.job_id)).first()
+            ):
+                moves.stored.append(row.id)
+                moves.partitions.add(row.partition_key)
+                if is_given_up:
+                    moves.reopened.append(row)
+            elif is_given_up:
+                moves.confirmed_dead.append((row, failures[0] if failures else _NOTHING_CRAWLED))
+                moves.partitions.add(row.partition_key)
+            else:
+                self._decide_failed(row, failures[0] if failures else _NOTHING_CRAWLED, moves, now)
 
     def _decide_failed(self, row: Any, failure: Failure, moves: _Moves, now: datetime) -> None:
         attempts = row.attempt - row.first_attempt + 1
@@ -219,7 +270,9 @@ class OutcomeStore(ClaimStore):
         groups: dict[tuple[datetime, bool], list[int]] = {}
         for attempt in following:
             groups.setdefault((attempt.not_before, attempt.free_of_charge), []).append(attempt.row_id)
-        carried = ("account", "feed", "partition_key", "target_id", "url", "url_hash", "options", "labels")
+        carried = (
+            "account", "feed", "partition_key", "target_id", "url", "url_hash", "options", "labels", "kind",
+        )  # fmt: skip
         for (not_before, free_of_charge), row_ids in groups.items():
             connection.execute(
                 insert(submissions).from_select(
@@ -290,7 +343,22 @@ class OutcomeStore(ClaimStore):
         for outcome in outcomes:
             if isinstance(outcome.verdict, NotYet):
                 self._postpone(connection, outcome.job, outcome.verdict, now)
+            elif isinstance(outcome.verdict, Part):
+                self._hold(connection, outcome.job, outcome.verdict, now)
         return stamped
+
+    @staticmethod
+    def _hold(connection: Connection, job: ClaimedJob, verdict: Part, now: datetime) -> None:
+        """Note how far the results were read, and keep the claim for what follows."""
+        until = now + timedelta(seconds=verdict.lease_seconds)
+        connection.execute(
+            update(processed_events)
+            .where(_event.job_id == job.job_id, _event.claimed_by == job.claim)
+            .values(available_at=until)
+        )
+        connection.execute(
+            update(jobs).where(_job.job_id == job.job_id).values(pages_read=verdict.pages_read)
+        )
 
     @staticmethod
     def _postpone(connection: Connection, job: ClaimedJob, verdict: NotYet, now: datetime) -> None:
@@ -326,4 +394,6 @@ def _result_row(job_id: str, row: Any, page: StoredPage, now: datetime) -> dict[
         "is_empty": page.is_empty,
         "completed_at": page.completed_at,
         "stored_at": now,
+        "parent_url": page.parent_url,
+        "depth": page.depth,
     }

@@ -1,7 +1,7 @@
 """The values that cross the ledger's border: what is planned, claimed, reported and committed."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -43,6 +43,14 @@ class LetterCode(StrEnum):
     MISSING_ITEM = "missing_item"
 
 
+class Kind(StrEnum):
+    """What a job is to the service; a target's row shows as what it was sent, or is to be sent."""
+
+    EXTRACT = "extract"
+    BATCH = "batch"
+    CRAWL = "crawl"
+
+
 @dataclass(frozen=True)
 class Scope:
     """Whose rows are meant: an API account and a feed (a named target list)."""
@@ -53,12 +61,16 @@ class Scope:
 
 @dataclass(frozen=True)
 class Target:
-    """A URL with its options; ``target_id`` is its identity within a partition, labels are not part of it."""
+    """A URL with its options; ``target_id`` is its identity within a partition, labels are not part of it.
+
+    ``is_crawl`` asks for the pages that the URL leads to as well.
+    """
 
     target_id: str
     url: str
     options: Mapping[str, Any] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
+    is_crawl: bool = False
 
 
 def hash_url(url: str) -> str:
@@ -86,7 +98,10 @@ def unmark_url(url: str) -> str:
 
 @dataclass(frozen=True)
 class ClaimedSubmission:
-    """A row in ``sending`` that this caller, and no other, may POST until ``lease_until`` (UTC)."""
+    """A row in ``sending`` that this caller, and no other, may POST until ``lease_until`` (UTC).
+
+    The rows of a batch share one request.
+    """
 
     request_id: str
     target_id: str
@@ -95,15 +110,26 @@ class ClaimedSubmission:
     options: Mapping[str, Any]
     sent_at: datetime
     lease_until: datetime
+    kind: Kind = Kind.EXTRACT
+
+
+@dataclass(frozen=True)
+class BatchTerms:
+    """When targets with equal options are claimed as one batch: ``smallest`` to ``largest`` of them, if these fit."""
+
+    smallest: int
+    largest: int
+    fits: Callable[[Mapping[str, Any]], bool]
 
 
 @dataclass(frozen=True)
 class AcceptedSubmission:
-    """The service's acceptance of one request: the job that it made."""
+    """The service's acceptance of one request: the job that it made, and the items that it left out as invalid."""
 
     request_id: str
     job_id: str
-    kind: str = "extract"
+    kind: str = Kind.EXTRACT
+    invalid: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -117,12 +143,20 @@ class RefusedSubmission:
 
 @dataclass(frozen=True)
 class OverdueSubmission:
-    """A row still ``sending`` past its lease and grace: nobody knows whether its job exists."""
+    """A request still ``sending`` past its lease and grace: nobody knows whether its job exists.
+
+    A batch carries several URLs, any other kind one.
+    """
 
     request_id: str
-    url: str
+    urls: tuple[str, ...]
     sent_at: datetime
     lease_until: datetime
+    kind: Kind = Kind.EXTRACT
+
+    @property
+    def url(self) -> str:
+        return self.urls[0]
 
 
 @dataclass(frozen=True)
@@ -150,17 +184,24 @@ class UnsettledJob:
 
 @dataclass(frozen=True)
 class ForeignJob:
-    """A job on the account that no submission is bound to; ``created_at`` is the service's time."""
+    """A job on the account that no submission is bound to; ``created_at`` is the service's time.
+
+    The service tells no URL of a batch.
+    """
 
     job_id: str
-    url: str
+    url: str | None
     status: str
     created_at: datetime | None
+    kind: Kind = Kind.EXTRACT
 
 
 @dataclass(frozen=True)
 class ClaimedJob:
-    """A job with news whose settlement this caller holds until the claim's lease ends."""
+    """A job with news whose settlement this caller holds until the claim's lease ends.
+
+    ``was_reported`` says that some channel has told of its end.
+    """
 
     job_id: str
     kind: str
@@ -170,11 +211,16 @@ class ClaimedJob:
     accepted_at: datetime
     missing_since: datetime | None
     tries: int
+    pages_read: int = 0
+    was_reported: bool = False
 
 
 @dataclass(frozen=True)
 class StoredPage:
-    """One extracted page as it is kept; ``content_sha256`` is over the Markdown, or else the HTML."""
+    """One extracted page as it is kept; ``content_sha256`` is over the Markdown, or else the HTML.
+
+    A page of a crawl knows the page that led to it, and how many steps it is from the first one.
+    """
 
     markdown: str | None
     html: str | None
@@ -182,6 +228,8 @@ class StoredPage:
     http_status: int | None
     tokens_charged: int | None
     completed_at: datetime | None
+    parent_url: str | None = None
+    depth: int | None = None
 
     @property
     def content_sha256(self) -> str:
@@ -208,19 +256,36 @@ class Failure:
 
 @dataclass(frozen=True)
 class ItemOutcome:
-    """What became of one item of a job, matched to its row by ``item_key`` (the hash of its URL)."""
+    """What became of one item of a job, matched to its row by ``item_key`` (the hash of its URL).
+
+    ``url`` is needed where the item may have no row of its own, as in a crawl.
+    """
 
     item_key: str
     result: StoredPage | Failure
+    url: str | None = None
 
 
 @dataclass(frozen=True)
 class Ended:
-    """The job is terminal; the items are all that it returned."""
+    """The job is terminal; the items are all that it returned, or all that were not committed as a part before.
+
+    Rows without an item are tried again, or parked if their key is in ``invalid``.
+    """
 
     items: tuple[ItemOutcome, ...]
     status: str
     completed_at: datetime | None = None
+    invalid: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some of the items of a terminal job, up to its page ``pages_read``; more are read under the same claim."""
+
+    items: tuple[ItemOutcome, ...]
+    pages_read: int
+    lease_seconds: float
 
 
 @dataclass(frozen=True)
@@ -245,7 +310,7 @@ class JobOutcome:
     """What one look at a claimed job found: the only input of a settlement's commit."""
 
     job: ClaimedJob
-    verdict: Ended | GivenUp | NotYet
+    verdict: Ended | Part | GivenUp | NotYet
 
 
 @dataclass(frozen=True)

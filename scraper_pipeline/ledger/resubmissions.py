@@ -81,7 +81,9 @@ class ResubmissionStore(StorePart):
                 )
                 .values(resolved_at=now, resolution="resubmitted")
             )
-        carried = ("account", "feed", "partition_key", "target_id", "url", "url_hash", "options", "labels")
+        carried = (
+            "account", "feed", "partition_key", "target_id", "url", "url_hash", "options", "labels", "kind",
+        )  # fmt: skip
         connection.execute(
             insert(submissions).from_select(
                 [*carried, "attempt", "first_attempt", "state", "planned_at"],

@@ -75,6 +75,7 @@ submissions = Table(
     Column("url_hash", Text, nullable=False),
     Column("options", JsonDocument, nullable=False),
     Column("labels", JsonDocument, nullable=False),
+    Column("kind", Text, nullable=False, server_default="extract"),
     Column("state", Text, nullable=False),
     Column("planned_at", UtcDateTime, nullable=False),
     Column("not_before", UtcDateTime),
@@ -136,6 +137,8 @@ jobs = Table(
     Column("looks", Integer, nullable=False, server_default="0"),
     Column("missing_since", UtcDateTime),
     Column("completed_at", UtcDateTime),
+    Column("pages_read", Integer, nullable=False, server_default="0"),
+    Column("pages_failed", Integer, nullable=False, server_default="0"),
 )
 _partial("ix_jobs_due", jobs.c.account, jobs.c.next_look_at, where=jobs.c.next_look_at.is_not(None))
 Index("ix_jobs_accepted", jobs.c.account, jobs.c.accepted_at)
@@ -183,6 +186,8 @@ results = Table(
     Column("is_empty", Boolean, nullable=False),
     Column("completed_at", UtcDateTime),
     Column("stored_at", UtcDateTime, nullable=False),
+    Column("parent_url", Text),
+    Column("depth", Integer),
     PrimaryKeyConstraint("job_id", "item_key", name="pk_results"),
 )
 Index("ix_results_target", results.c.account, results.c.feed, results.c.partition_key, results.c.target_id)
@@ -295,7 +300,8 @@ foreign_jobs = Table(
     metadata,
     Column("job_id", Text, primary_key=True),
     *_scope(),
-    Column("url", Text, nullable=False),
+    Column("kind", Text, nullable=False, server_default="extract"),
+    Column("url", Text),
     Column("status", Text, nullable=False),
     Column("created_at", UtcDateTime),
     Column("first_seen_at", UtcDateTime, nullable=False),

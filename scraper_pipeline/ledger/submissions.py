@@ -1,31 +1,27 @@
 """Rules 1, 2 and 5: targets are planned, claimed, recorded with their job, and resolved when the answer was lost."""
 
-import uuid
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from sqlalchemy import (
-    CTE,
     ColumnElement,
     Connection,
-    String,
     and_,
-    cast,
+    case,
     exists,
     func,
-    literal,
     or_,
     select,
     update,
 )
-from sqlalchemy.exc import IntegrityError, OperationalError
+from sqlalchemy.exc import IntegrityError
 
-from scraper_pipeline.ledger.base import StorePart, chunked, in_state
+from scraper_pipeline.ledger.base import chunked, in_state
 from scraper_pipeline.ledger.letters import letter_row
 from scraper_pipeline.ledger.records import (
     AcceptedSubmission,
-    ClaimedSubmission,
+    Kind,
     LetterCode,
     OverdueSubmission,
     PlanReport,
@@ -34,13 +30,14 @@ from scraper_pipeline.ledger.records import (
     Target,
     hash_url,
 )
-from scraper_pipeline.ledger.schema import LITERAL, dead_letters, jobs, partitions, results, submissions
+from scraper_pipeline.ledger.schema import dead_letters, jobs, partitions, results, submissions
+from scraper_pipeline.ledger.sending import IS_CRAWL, IS_PAGE, MOST_PAGES, SendingStore
 
-CLAIM_TRIES = 5
+INVALID_URL = "INVALID_URL"
 _row = submissions.c
 
 
-class SubmissionStore(StorePart):
+class SubmissionStore(SendingStore):
     """The life of a submission up to the moment when its job is known."""
 
     def plan(self, partition_key: str, targets: Iterable[Target]) -> PlanReport:
@@ -85,6 +82,7 @@ class SubmissionStore(StorePart):
             "url_hash": hash_url(target.url),
             "options": dict(target.options),
             "labels": dict(target.labels),
+            "kind": Kind.CRAWL if target.is_crawl else Kind.EXTRACT,
             "state": State.PLANNED,
             "planned_at": self.clock(),
         }
@@ -105,70 +103,6 @@ class SubmissionStore(StorePart):
                     )
                 )
         return known
-
-    def claim(self, partition_key: str, limit: int, lease_seconds: float) -> list[ClaimedSubmission]:
-        """Take up to ``limit`` due rows from planned to sending, each with a request id never used before (rule 1).
-
-        A row waits while another one of its URL is sending in any partition; what stands behind it doesn't.
-        """
-        for remaining in reversed(range(CLAIM_TRIES)):
-            try:
-                with self.writing() as connection:
-                    return self._claim(connection, partition_key, limit, lease_seconds)
-            except (IntegrityError, OperationalError):
-                # another process claimed the same URL in another partition between our look and our commit
-                if not remaining:
-                    raise
-        raise AssertionError("unreachable")
-
-    def _claim(
-        self, connection: Connection, partition_key: str, limit: int, lease_seconds: float
-    ) -> list[ClaimedSubmission]:
-        now = self.clock()
-        lease_until = now + timedelta(seconds=lease_seconds)
-        chosen = self._claimable(partition_key, limit, now)
-        claimed = connection.execute(
-            update(submissions)
-            .where(_row.id.in_(select(chosen.c.id)), in_state(State.PLANNED))
-            .values(
-                state=State.SENDING,
-                request_id=literal(f"{uuid.uuid4().hex}-", String) + cast(_row.id, String),
-                sent_at=now,
-                lease_until=lease_until,
-            )
-            .returning(_row.id, _row.request_id, _row.target_id, _row.attempt, _row.url, _row.options)
-        ).all()
-        return [
-            ClaimedSubmission(r.request_id, r.target_id, r.attempt, r.url, r.options, now, lease_until)
-            for r in sorted(claimed, key=lambda r: r.id)
-        ]
-
-    def _claimable(self, partition_key: str, limit: int, now: datetime) -> CTE:
-        other = submissions.alias()
-        same_url = and_(other.c.account == _row.account, other.c.url_hash == _row.url_hash)
-        sending = other.c.state == LITERAL[State.SENDING]
-        planned = other.c.state == LITERAL[State.PLANNED]
-        earlier_here = and_(
-            other.c.feed == _row.feed,
-            other.c.partition_key == _row.partition_key,
-            other.c.id < _row.id,
-            or_(other.c.not_before.is_(None), other.c.not_before <= now),
-        )
-        waiting = other.c.state.in_([LITERAL[State.PLANNED], LITERAL[State.SENDING]])
-        return (
-            select(_row.id)
-            .where(
-                self.in_scope(submissions),
-                _row.partition_key == partition_key,
-                in_state(State.PLANNED),
-                or_(_row.not_before.is_(None), _row.not_before <= now),
-                ~exists().where(same_url, waiting, or_(sending, and_(planned, earlier_here))),
-            )
-            .order_by(_row.id)
-            .limit(limit)
-            .with_for_update(skip_locked=True)
-            .cte("chosen")
-        )
 
     def record_accepted(self, accepted: Sequence[AcceptedSubmission], first_look_at: datetime) -> int:
         """Bind each job to the row whose request made it (rule 2); returns how many rows moved."""
@@ -216,8 +150,17 @@ class SubmissionStore(StorePart):
                 connection.execute(self.insert(jobs).values(job).on_conflict_do_nothing())
                 moved_partitions.add(rows[0].partition_key)
                 moved += len(rows)
+                self._park_invalid(connection, acceptance, now)
         self.bump_revisions(connection, moved_partitions)
         return moved
+
+    def _park_invalid(self, connection: Connection, acceptance: AcceptedSubmission, now: datetime) -> None:
+        """Park the rows whose URLs the service left out of a batch: no item will ever speak of them."""
+        for keys in chunked(sorted(acceptance.invalid)):
+            left_out = and_(
+                _row.request_id == acceptance.request_id, _row.item_key.in_(keys), in_state(State.ACCEPTED)
+            )
+            self._park(connection, left_out, INVALID_URL, "The service takes this URL for invalid.", now)
 
     def record_refused(self, refused: Sequence[RefusedSubmission]) -> int:
         """Park the rows whose targets the service refused for good (rule 2); returns how many."""
@@ -269,15 +212,26 @@ class SubmissionStore(StorePart):
         return released
 
     def overdue(self, grace_seconds: float) -> list[OverdueSubmission]:
-        """The account's rows still sending past lease and grace, oldest first (rule 5)."""
+        """The requests of this scope still sending past lease and grace, oldest first (rule 5)."""
         before = self.clock() - timedelta(seconds=grace_seconds)
+        requests: dict[str, list[Any]] = {}
         with self.reading() as connection:
-            rows = connection.execute(
-                select(_row.request_id, _row.url, _row.sent_at, _row.lease_until)
+            for row in connection.execute(
+                select(_row.request_id, _row.kind, _row.url, _row.sent_at, _row.lease_until)
                 .where(self.in_scope(submissions), in_state(State.SENDING), _row.lease_until < before)
                 .order_by(_row.sent_at, _row.id)
-            ).all()
-        return [OverdueSubmission(r.request_id, r.url, r.sent_at, r.lease_until) for r in rows]
+            ):
+                requests.setdefault(row.request_id, []).append(row)
+        return [
+            OverdueSubmission(
+                request_id,
+                tuple(row.url for row in rows),
+                rows[0].sent_at,
+                rows[0].lease_until,
+                Kind(rows[0].kind),
+            )
+            for request_id, rows in requests.items()
+        ]
 
     def bound_jobs(self, job_ids: Iterable[str]) -> set[str]:
         """Those of the jobs that a row of any attempt is bound to; superseded rows keep their job."""
@@ -290,7 +244,12 @@ class SubmissionStore(StorePart):
         return bound
 
     def resolve(
-        self, request_id: str, job_id: str | Literal["none"], first_look_at: datetime, grace_seconds: float
+        self,
+        request_id: str,
+        job_id: str | Literal["none"],
+        first_look_at: datetime,
+        grace_seconds: float,
+        kind: str = Kind.EXTRACT,
     ) -> bool:
         """Commit what a complete listing said of an overdue row: its job, or ``"none"`` (rule 5).
 
@@ -302,7 +261,8 @@ class SubmissionStore(StorePart):
             if job_id != "none":
                 still = connection.execute(select(_row.id).where(overdue).with_for_update()).first()
                 return bool(
-                    still and self._bind(connection, [AcceptedSubmission(request_id, job_id)], first_look_at)
+                    still
+                    and self._bind(connection, [AcceptedSubmission(request_id, job_id, kind)], first_look_at)
                 )
             rows = connection.execute(
                 update(submissions)
@@ -330,11 +290,14 @@ class SubmissionStore(StorePart):
 
         Attempts that failed are not charged; what was submitted again on purpose was paid before.
         """
-        has_result = exists().where(results.c.job_id == _row.job_id, results.c.item_key == _row.item_key)
+        of_job = results.c.job_id == _row.job_id
+        has_result = exists().where(of_job, or_(IS_CRAWL, results.c.item_key == _row.item_key))
+        crawled = select(func.count()).select_from(results).where(of_job).scalar_subquery()
+        pages = case((IS_PAGE, 1), (in_state(State.SENDING, State.ACCEPTED), MOST_PAGES), else_=crawled)
         with self.reading() as connection:
             return (
                 connection.scalar(
-                    select(func.count())
+                    select(func.sum(pages))
                     .select_from(submissions)
                     .where(
                         _row.account == self.scope.account,

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from math import ceil
 
-from scraper_pipeline.ledger import DueJob, Ledger
-from scraper_pipeline.lifecycle.listing import PAGE_SIZE
+from scraper_pipeline.ledger import DueJob, Kind, Ledger
+from scraper_pipeline.lifecycle.listing import PAGE_SIZE, Line, lister
 from scraper_pipeline.lifecycle.policy import LifecyclePolicy
 from scraper_pipeline.lifecycle.service_clock import ServiceClock
-from scraper_pipeline.scraper_api import JobSummary, ScraperClient
+from scraper_pipeline.scraper_api import JobNotFound, ScraperClient
 
 
 @dataclass
@@ -23,7 +23,7 @@ class Looking:
     monotonic: Callable[[], float]
     clock: ServiceClock
     requests: int = 0
-    seen: dict[str, JobSummary | None] = field(default_factory=dict)
+    seen: dict[str, Line | None] = field(default_factory=dict)
 
     @property
     def seconds_left(self) -> float:
@@ -35,32 +35,46 @@ class Looking:
 
     async def look(self, due: list[DueJob]) -> None:
         """See each due job's line, or None where a whole listing lacks it, by the cheaper of the two ways."""
+        for kind in Kind:
+            await self._look_at_kind(kind, [job for job in due if job.kind == kind])
+
+    async def _look_at_kind(self, kind: Kind, due: list[DueJob]) -> None:
         if not due:
             return
         first, last = min(job.sent_at for job in due), max(job.accepted_at for job in due)
-        pages = max(1, ceil(self.ledger.news.count_jobs_accepted(first, last) / PAGE_SIZE))
+        pages = max(1, ceil(self.ledger.news.count_jobs_accepted(first, last, kind) / PAGE_SIZE))
         if len(due) <= pages:
-            await self._look_one_by_one(due)
-        elif not await self._look_by_listing(due, first, last):
+            await self._look_one_by_one(kind, due)
+        elif not await self._look_by_listing(kind, due, first, last):
             middle = len(due) // 2  # the listing was cut short: the halves have shorter ones
-            await self.look(due[:middle])
-            await self.look(due[middle:])
+            await self._look_at_kind(kind, due[:middle])
+            await self._look_at_kind(kind, due[middle:])
 
-    async def _look_one_by_one(self, due: list[DueJob]) -> None:
+    async def _look_one_by_one(self, kind: Kind, due: list[DueJob]) -> None:
         for job in due:
             if self.is_over:
                 return
-            listing = await self.client.list_jobs(job_id=job.job_id, page_size=1, budget=self.seconds_left)
             self.requests += 1
-            self.seen[job.job_id] = next((line for line in listing.jobs if line.job_id == job.job_id), None)
+            self.seen[job.job_id] = await self._look_at(kind, job.job_id)
 
-    async def _look_by_listing(self, due: list[DueJob], first: datetime, last: datetime) -> bool:
+    async def _look_at(self, kind: Kind, job_id: str) -> Line | None:
+        if kind is Kind.EXTRACT:
+            listing = await self.client.list_jobs(job_id=job_id, page_size=1, budget=self.seconds_left)
+            return next((line for line in listing.jobs if line.job_id == job_id), None)
+        look = self.client.look_at_batch if kind is Kind.BATCH else self.client.look_at_crawl
+        try:
+            whole: Line = await look(job_id, budget=self.seconds_left)
+        except JobNotFound:
+            return None
+        return whole
+
+    async def _look_by_listing(self, kind: Kind, due: list[DueJob], first: datetime, last: datetime) -> bool:
         """Read the listing of the time in which these jobs were made; False if the service won't list it whole."""
         wanted = {job.job_id for job in due}
         skew = timedelta(seconds=self.policy.clock_skew)
         page, page_count, is_capped = 1, 1, False
         while page <= page_count and not self.is_over:
-            listing = await self.client.list_jobs(
+            listing = await lister(self.client, kind)(
                 start=self.clock.earliest(first) - skew,
                 end=self.clock.latest(last) + skew,
                 page=page,

@@ -3,6 +3,7 @@
 import random
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Literal
 
 from scraper_pipeline.ledger import Ledger
 
@@ -27,6 +28,10 @@ class LifecyclePolicy:
     status_requests_per_second: float = 2.0
     concurrency: int = 32
     submit_chunk: int = 128
+    submission_mode: Literal["auto", "extract", "batch"] = "auto"
+    smallest_batch: int = 50
+    largest_batch: int = 1000
+    pages_at_once: int = 4
     settle_chunk: int = 64
     settle_lease: float = 120.0
     drain: float = 600.0

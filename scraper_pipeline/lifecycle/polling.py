@@ -8,10 +8,11 @@ from datetime import datetime, timedelta
 from time import monotonic as system_monotonic
 
 from scraper_pipeline.ledger import Channel, DueJob, Ledger
+from scraper_pipeline.lifecycle.listing import Line
 from scraper_pipeline.lifecycle.looking import Looking
 from scraper_pipeline.lifecycle.policy import LifecyclePolicy, is_past
 from scraper_pipeline.lifecycle.service_clock import ServiceClock
-from scraper_pipeline.scraper_api import TERMINAL_STATUSES, JobSummary, ScraperClient
+from scraper_pipeline.scraper_api import TERMINAL_STATUSES, ScraperClient
 
 LOOK_LIMIT = 10_000
 POLL_LEASE = "poll"
@@ -71,7 +72,7 @@ def _conclude(
     ledger: Ledger,
     policy: LifecyclePolicy,
     due: list[DueJob],
-    seen: dict[str, JobSummary | None],
+    seen: dict[str, Line | None],
     report: PollReport,
     chance: random.Random,
 ) -> None:

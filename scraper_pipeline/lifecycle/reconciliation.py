@@ -1,28 +1,30 @@
 """The sweep: whatever the other channels have missed is found in the service's own list of jobs."""
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from time import monotonic as system_monotonic
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from scraper_pipeline.ledger import (
     Channel,
     DueJob,
     ForeignJob,
+    Kind,
     Ledger,
     Target,
     UnsettledJob,
     hash_url,
     unmark_url,
 )
-from scraper_pipeline.lifecycle.listing import WindowReader
+from scraper_pipeline.lifecycle.listing import Line, WindowReader, lister
 from scraper_pipeline.lifecycle.looking import Looking
 from scraper_pipeline.lifecycle.policy import LifecyclePolicy, is_past
 from scraper_pipeline.lifecycle.resolution import ResolutionReport, resolve_lost_answers
 from scraper_pipeline.lifecycle.service_clock import ServiceClock
-from scraper_pipeline.scraper_api import JobSummary, ScraperClient
+from scraper_pipeline.scraper_api import NotOffered, ScraperClient
 
 SLICE = timedelta(hours=1)
 
@@ -85,47 +87,79 @@ async def reconcile_jobs(
     report.resolution = await resolve_lost_answers(
         ledger, client, policy, seconds=seconds / 2, monotonic=monotonic, chance=chance
     )
-    reader, clock = WindowReader(client, end, monotonic), ServiceClock()
+    listing = _Listing(ledger, client, policy, end, monotonic)
     try:
-        await _read_windows(ledger, policy, sweep_id, reader, clock, report)
+        report.is_whole = await listing.read(sweep_id)
         ours = _look_for(ledger, policy)
-        looking = Looking(ledger, client, policy, end, monotonic, clock)
-        await looking.look([_due(job) for job in ours if job.job_id not in reader.seen])
-        reader.requests += looking.requests
-        _record(ledger, policy, ours, {**looking.seen, **reader.seen}, report)
-        _note_foreign(ledger, policy, reader.seen.values(), clock, make_target, report)
+        looking = Looking(ledger, client, policy, end, monotonic, listing.clock)
+        await looking.look([_due(job) for job in ours if job.job_id not in listing.seen])
+        report.requests += looking.requests
+        _record(ledger, policy, ours, {**looking.seen, **listing.seen}, report)
+        _note_foreign(ledger, policy, listing, make_target, report)
         report.stale, report.unbound_news = ledger.sweeps.pending_events(
             ledger.clock() - timedelta(seconds=policy.sweep_after)
         )
     finally:
-        report.requests, report.listed = reader.requests, len(reader.seen)
+        report.requests += listing.requests
+        report.listed = len(listing.seen)
     ledger.sweeps.end(sweep_id, report.figures)
     return report
 
 
-async def _read_windows(
-    ledger: Ledger,
-    policy: LifecyclePolicy,
-    sweep_id: int,
-    reader: WindowReader,
-    clock: ServiceClock,
-    report: SweepReport,
-) -> None:
-    """Read from shortly before the watermark to a bound fixed at the start; the watermark follows what was seen whole.
+@dataclass
+class _Listing:
+    """The windows of a sweep, over jobs of every kind that the service offers."""
 
-    Oldest first, slice by slice, so that a sweep which is cut short has brought the next one forward.
-    """
-    clock.learn(await reader.page(None, None, 1, 1))
-    bound = clock.earliest(ledger.clock())
-    seen_until = ledger.sweeps.seen_until()
-    start = min(seen_until or bound, bound) - timedelta(seconds=policy.sweep_overlap)
-    while start < bound:
-        until = min(start + SLICE, bound)
-        _, is_whole = await reader.read(start, until)
-        report.is_whole &= is_whole
-        if report.is_whole:
-            ledger.sweeps.note_seen(sweep_id, until)
-        start = until
+    ledger: Ledger
+    client: ScraperClient
+    policy: LifecyclePolicy
+    end: float
+    monotonic: Callable[[], float]
+    clock: ServiceClock = field(default_factory=ServiceClock)
+    readers: dict[Kind, WindowReader[Any]] = field(default_factory=dict)
+
+    @property
+    def seen(self) -> dict[str, Any]:
+        return {job_id: line for reader in self.readers.values() for job_id, line in reader.seen.items()}
+
+    @property
+    def requests(self) -> int:
+        return sum(reader.requests for reader in self.readers.values())
+
+    async def read(self, sweep_id: int) -> bool:
+        """Read from shortly before the watermark to a bound fixed at the start; whether all of it was seen whole.
+
+        Oldest first, slice by slice: the watermark follows, and so a sweep that is cut short has brought the next one
+        forward.
+        """
+        for kind in Kind:
+            self.readers[kind] = WindowReader(lister(self.client, kind), self.end, self.monotonic)
+        self.clock.learn(await self.readers[Kind.EXTRACT].page(None, None, 1, 1))
+        bound = self.clock.earliest(self.ledger.clock())
+        seen_until = self.ledger.sweeps.seen_until()
+        start = min(seen_until or bound, bound) - timedelta(seconds=self.policy.sweep_overlap)
+        all_whole = True
+        while start < bound:
+            until = min(start + SLICE, bound)
+            for kind in tuple(self.readers):
+                all_whole &= await self._read_slice(kind, start, until)
+            if all_whole:
+                self.ledger.sweeps.note_seen(sweep_id, until)
+            start = until
+        return all_whole
+
+    async def _read_slice(self, kind: Kind, start: datetime, until: datetime) -> bool:
+        try:
+            _, is_whole = await self.readers[kind].read(start, until)
+        except NotOffered:
+            del self.readers[kind]  # the service has no such jobs
+            return True
+        return is_whole
+
+    def lines(self) -> Iterator[tuple[Kind, Any]]:
+        for kind, reader in self.readers.items():
+            for line in reader.seen.values():
+                yield kind, line
 
 
 def _look_for(ledger: Ledger, policy: LifecyclePolicy) -> list[UnsettledJob]:
@@ -144,7 +178,7 @@ def _record(
     ledger: Ledger,
     policy: LifecyclePolicy,
     ours: Iterable[UnsettledJob],
-    seen: dict[str, JobSummary | None],
+    seen: Mapping[str, Line | None],
     report: SweepReport,
 ) -> None:
     ended: list[str] = []
@@ -171,24 +205,24 @@ def _record(
 def _note_foreign(
     ledger: Ledger,
     policy: LifecyclePolicy,
-    lines: Iterable[JobSummary],
-    clock: ServiceClock,
+    listing: _Listing,
     make_target: MakeTarget | None,
     report: SweepReport,
 ) -> None:
     """Jobs that no submission is bound to, and that no submission under way can have made."""
     # First what is being sent, then what is bound: a submission that is answered in between is seen by the second.
-    being_sent = ledger.foreign_jobs.urls_being_sent()
-    lines = [line for line in lines if hash_url(unmark_url(line.url)) not in being_sent]
-    bound = ledger.submissions.bound_jobs(line.job_id for line in lines)
-    foreign = [
-        ForeignJob(line.job_id, line.url, line.status, line.created_at)
-        for line in lines
-        if line.job_id not in bound
+    urls, kinds = ledger.foreign_jobs.being_sent()
+    seen = [
+        ForeignJob(line.job_id, getattr(line, "url", None), line.status, line.created_at, kind)
+        for kind, line in listing.lines()
+        if kind is Kind.EXTRACT or kind not in kinds
     ]
+    seen = [job for job in seen if job.url is None or hash_url(unmark_url(job.url)) not in urls]
+    bound = ledger.submissions.bound_jobs(job.job_id for job in seen)
+    foreign = [job for job in seen if job.job_id not in bound]
     ledger.foreign_jobs.note(foreign)
     if make_target is not None:
-        report.adopted = sum(_adopt(ledger, policy, job, clock, make_target) for job in foreign)
+        report.adopted = sum(_adopt(ledger, policy, job, listing.clock, make_target) for job in foreign)
     ledger.foreign_jobs.forget_ours()
     report.foreign, _ = ledger.foreign_jobs.newest(0)
 
@@ -196,7 +230,7 @@ def _note_foreign(
 def _adopt(
     ledger: Ledger, policy: LifecyclePolicy, job: ForeignJob, clock: ServiceClock, make_target: MakeTarget
 ) -> bool:
-    target = make_target(job.url)
+    target = make_target(job.url) if job.url else None
     if target is None or job.created_at is None:
         return False  # nobody can say what it is for, or of which day
     created_at = job.created_at - clock.most_ahead

@@ -1,16 +1,25 @@
 """Rule 5: rows whose answer was lost are resolved by a complete listing of the jobs made in their time."""
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
 from time import monotonic as system_monotonic
+from typing import Any
 
-from scraper_pipeline.ledger import Ledger, OverdueSubmission, is_marked_url, mark_url
-from scraper_pipeline.lifecycle.listing import WindowReader
+from scraper_pipeline.ledger import Kind, Ledger, OverdueSubmission, is_marked_url, mark_url, unmark_url
+from scraper_pipeline.lifecycle.listing import WindowReader, lister
 from scraper_pipeline.lifecycle.policy import LifecyclePolicy, is_past
 from scraper_pipeline.lifecycle.service_clock import ServiceClock
-from scraper_pipeline.scraper_api import DeadlineExceeded, JobSummary, ScraperClient
+from scraper_pipeline.scraper_api import (
+    BatchSummary,
+    CrawlSummary,
+    DeadlineExceeded,
+    JobSummary,
+    ScraperClient,
+)
+
+_Made = JobSummary | BatchSummary | CrawlSummary
 
 
 @dataclass
@@ -28,7 +37,7 @@ class ResolutionReport:
 class _Window:
     start: datetime
     end: datetime
-    rows: list[OverdueSubmission] = field(default_factory=list)
+    requests: list[OverdueSubmission] = field(default_factory=list)
 
 
 async def resolve_lost_answers(
@@ -42,37 +51,43 @@ async def resolve_lost_answers(
 ) -> ResolutionReport:
     """Find out what became of every row still sending past its lease and grace.
 
-    A job is taken for a row's if it was made for its URL after the claim and no row of any attempt is bound to it. The
-    row waits while several candidates are still running or the listing is not complete, and is parked as
-    ``unresolved`` past the hard limit. Raises ScraperError, also when ``seconds`` did not suffice, with nothing decided
-    for the rows not yet reached.
+    A job is taken for a row's if it was made for its URL after the claim and no row of any attempt is bound to it; a
+    batch, if it holds nothing but URLs that were sent together. The row waits while several candidates are still
+    running or the listing is not complete, and is parked as ``unresolved`` past the hard limit. Raises ScraperError,
+    also when ``seconds`` did not suffice, with nothing decided for the rows not yet reached.
     """
     report = ResolutionReport()
     chance = chance or random.Random()  # noqa: S311 (jitter)
     overdue = ledger.submissions.overdue(policy.send_grace)
-    if not overdue:
-        return report
-    clock, reader = ServiceClock(), WindowReader(client, monotonic() + seconds, monotonic)
+    end = monotonic() + seconds
     undecided = list(overdue)
     try:
-        clock.learn(await reader.page(None, None, 1, 1))
-        for window in _windows(overdue, clock, policy):
-            jobs, is_whole = await reader.read(window.start, window.end)
-            undecided = [row for row in undecided if row not in window.rows]
-            if not is_whole:
-                _wait(ledger, policy, window.rows, report)
+        for kind, find in _FINDERS.items():
+            requests = [request for request in overdue if request.kind == kind]
+            if not requests:
                 continue
-            bound = ledger.submissions.bound_jobs(job.job_id for job in jobs)
-            free = [job for job in jobs if job.job_id not in bound]
-            is_marked = policy.mark_urls and any(is_marked_url(job.url) for job in jobs)
-            for row in window.rows:
-                _resolve(ledger, policy, row, _candidates(row, free, clock, is_marked), report, chance)
+            reader: WindowReader[Any] = WindowReader(lister(client, kind), end, monotonic)
+            try:
+                clock = ServiceClock()
+                clock.learn(await reader.page(None, None, 1, 1))
+                for window in _windows(requests, clock, policy):
+                    jobs, is_whole = await reader.read(window.start, window.end)
+                    undecided = [request for request in undecided if request not in window.requests]
+                    if not is_whole:
+                        _wait(ledger, policy, window.requests, report)
+                        continue
+                    bound = ledger.submissions.bound_jobs(job.job_id for job in jobs)
+                    free = [job for job in jobs if job.job_id not in bound]
+                    for request in window.requests:
+                        made_since = [job for job in free if _may_be_made_since(job, request, clock)]
+                        found = await find(client, policy, request, made_since)
+                        _resolve(ledger, policy, request, found, report, chance)
+            finally:
+                report.requests += reader.requests
     except DeadlineExceeded:
         # Listings that never end in time must not keep a row beyond its hard limit, either.
         _wait(ledger, policy, undecided, report)
         raise
-    finally:
-        report.requests = reader.requests
     return report
 
 
@@ -88,23 +103,78 @@ def _windows(
             windows[-1].end = max(windows[-1].end, end)
         else:
             windows.append(_Window(start, end))
-        windows[-1].rows.append(row)
+        windows[-1].requests.append(row)
     return windows
 
 
-def _candidates(
-    row: OverdueSubmission, free: list[JobSummary], clock: ServiceClock, is_marked: bool
-) -> list[JobSummary]:
-    """The unbound jobs for the row's URL that were made after its claim; one of unknown age may be.
+@dataclass(frozen=True)
+class _Candidate:
+    job_id: str
+    status: str
+    is_terminal: bool
+
+
+async def _find_single(
+    client: ScraperClient, policy: LifecyclePolicy, request: OverdueSubmission, jobs: Sequence[JobSummary]
+) -> list[_Candidate] | None:
+    """Jobs for exactly the request's URL.
 
     The marker is looked for only where the service is seen to echo it: one that drops fragments lists bare URLs.
     """
-    claimed = clock.earliest(row.sent_at)
-    url = mark_url(row.url, row.request_id) if is_marked else row.url
-    return [job for job in free if job.url == url and _latest_creation(job) >= claimed]
+    is_marked = policy.mark_urls and any(is_marked_url(job.url) for job in jobs)
+    url = mark_url(request.url, request.request_id) if is_marked else request.url
+    return [_Candidate(job.job_id, job.status, job.is_terminal) for job in jobs if job.url == url]
 
 
-def _latest_creation(job: JobSummary) -> datetime:
+async def _find_batch(
+    client: ScraperClient, policy: LifecyclePolicy, request: OverdueSubmission, jobs: Sequence[BatchSummary]
+) -> list[_Candidate] | None:
+    """Batches that hold nothing but URLs of the request; None while one that may be is not readable yet."""
+    sent, found = set(request.urls), []
+    for job in jobs:
+        if job.accepted_urls is not None and job.accepted_urls > len(sent):
+            continue
+        if not job.is_terminal:
+            return None
+        if await _holds_only(client, job.job_id, sent):
+            found.append(_Candidate(job.job_id, job.status, job.is_terminal))
+    return found
+
+
+async def _holds_only(client: ScraperClient, job_id: str, sent: set[str]) -> bool:
+    async for part in client.read_batch(job_id):
+        if any(unmark_url(item.url) not in sent for item in part.items):
+            return False
+    return True
+
+
+async def _find_crawl(
+    client: ScraperClient, policy: LifecyclePolicy, request: OverdueSubmission, jobs: Sequence[CrawlSummary]
+) -> list[_Candidate] | None:
+    """Crawls that began at the request's URL; None while that of one is not to be had."""
+    found = []
+    for job in jobs:
+        began_at = job.url or (await client.look_at_crawl(job.job_id)).url
+        if began_at is None:
+            return None
+        if unmark_url(began_at) == request.url:
+            found.append(_Candidate(job.job_id, job.status, job.is_terminal))
+    return found
+
+
+_FINDERS: Mapping[Kind, Callable[..., Awaitable[list[_Candidate] | None]]] = {
+    Kind.EXTRACT: _find_single,
+    Kind.BATCH: _find_batch,
+    Kind.CRAWL: _find_crawl,
+}
+
+
+def _may_be_made_since(job: _Made, request: OverdueSubmission, clock: ServiceClock) -> bool:
+    """Whether the job was made after the request's claim; one of unknown age may have been."""
+    return _latest_creation(job) >= clock.earliest(request.sent_at)
+
+
+def _latest_creation(job: _Made) -> datetime:
     """The latest moment that the service can mean: a time without a fraction may be cut to its second, or its day."""
     told = job.created_at
     if told is None:
@@ -117,29 +187,33 @@ def _latest_creation(job: JobSummary) -> datetime:
 def _resolve(
     ledger: Ledger,
     policy: LifecyclePolicy,
-    row: OverdueSubmission,
-    candidates: list[JobSummary],
+    request: OverdueSubmission,
+    candidates: list[_Candidate] | None,
     report: ResolutionReport,
     chance: random.Random,
 ) -> None:
-    if len(candidates) > 1 and not all(job.is_terminal for job in candidates):
-        _wait(ledger, policy, [row], report)
+    several_may_end = (
+        candidates is not None and len(candidates) > 1 and not all(job.is_terminal for job in candidates)
+    )
+    if candidates is None or several_may_end:
+        _wait(ledger, policy, [request], report)
         return
     candidates.sort(key=lambda job: job.status != "completed")
     first_look_at = ledger.clock() + policy.look_delay(0, chance)
     job_id = candidates[0].job_id if candidates else "none"
-    if ledger.submissions.resolve(row.request_id, job_id, first_look_at, policy.send_grace):
+    if ledger.submissions.resolve(request.request_id, job_id, first_look_at, policy.send_grace, request.kind):
         if candidates:
-            report.bound += 1
+            report.bound += len(request.urls)
         else:
-            report.planned_again += 1
+            report.planned_again += len(request.urls)
 
 
 def _wait(
-    ledger: Ledger, policy: LifecyclePolicy, rows: list[OverdueSubmission], report: ResolutionReport
+    ledger: Ledger, policy: LifecyclePolicy, requests: list[OverdueSubmission], report: ResolutionReport
 ) -> None:
-    hopeless = [row.request_id for row in rows if is_past(ledger, row.sent_at, policy.unresolved_after)]
-    report.waiting += len(rows) - len(hopeless)
+    waiting = {request.request_id: len(request.urls) for request in requests}
+    hopeless = [one.request_id for one in requests if is_past(ledger, one.sent_at, policy.unresolved_after)]
+    report.waiting += sum(waiting.values()) - sum(waiting[request_id] for request_id in hopeless)
     report.unresolved += ledger.submissions.give_up_unresolved(
         hopeless,
         "The answer to the submission was lost, and the service's listing could not tell what became of it.",

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from scraper_pipeline.scraper_api import JobListing
+from scraper_pipeline.scraper_api import BatchListing, CrawlListing, JobListing
 
 
 @dataclass
@@ -13,7 +13,7 @@ class ServiceClock:
     least_ahead: timedelta = timedelta()
     most_ahead: timedelta = timedelta()
 
-    def learn(self, listing: JobListing) -> float:
+    def learn(self, listing: JobListing | BatchListing | CrawlListing) -> float:
         """Take the bounds from an answer; returns by how many seconds the estimate moved."""
         if listing.service_time is None:
             return 0.0

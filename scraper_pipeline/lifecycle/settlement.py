@@ -8,30 +8,13 @@ from dataclasses import dataclass
 from time import monotonic as system_monotonic
 from time import sleep as system_sleep
 
-from scraper_pipeline.ledger import (
-    ClaimedJob,
-    Ended,
-    Failure,
-    GivenUp,
-    ItemOutcome,
-    JobOutcome,
-    Ledger,
-    LetterCode,
-    NotYet,
-    StoredPage,
-)
+from scraper_pipeline.ledger import ClaimedJob, GivenUp, JobOutcome, Kind, Ledger, LetterCode
+from scraper_pipeline.lifecycle.bulk import BulkReading
 from scraper_pipeline.lifecycle.policy import LifecyclePolicy, is_past
 from scraper_pipeline.lifecycle.polling import poll_jobs
 from scraper_pipeline.lifecycle.resolution import resolve_lost_answers
-from scraper_pipeline.scraper_api import (
-    AnswerTooLarge,
-    Job,
-    JobExpired,
-    JobNotFound,
-    ScraperClient,
-    ScraperError,
-    Throttled,
-)
+from scraper_pipeline.lifecycle.verdicts import later, look_at
+from scraper_pipeline.scraper_api import ScraperClient, ScraperError, Throttled
 
 SETTLE_LEASE = "settle"
 RESOLUTION_INTERVAL = 10.0
@@ -71,9 +54,13 @@ class Settlement:
             try:
                 while True:
                     self._beat(holder)
-                    claimed = self._claim()
+                    claimed = self._claim(Kind.EXTRACT, self.policy.settle_chunk)
+                    bulk = self._claim_bulk()
                     if claimed:
                         yield runner.run(self._fetch(client, claimed))
+                    if bulk:
+                        yield from self._read_bulk(runner, client, holder, bulk[0])
+                    if claimed or bulk:
                         last_news = self.monotonic()
                     elif self._is_settled() or self.monotonic() - last_news >= self.policy.drain_quiet:
                         return
@@ -91,14 +78,34 @@ class Settlement:
         for partition_key in self.partition_keys:
             self.ledger.leases.take(SETTLE_LEASE, partition_key, holder, self.policy.run_lease, force=True)
 
-    def _claim(self) -> list[ClaimedJob]:
+    def _claim(self, kind: Kind, limit: int) -> list[ClaimedJob]:
         for partition_key in self.partition_keys:
-            claimed = self.ledger.outcomes.claim(
-                partition_key, self.policy.settle_chunk, self.policy.settle_lease
-            )
+            claimed = self.ledger.outcomes.claim(partition_key, limit, self.policy.settle_lease, (kind,))
             if claimed:
                 return claimed
         return []
+
+    def _claim_bulk(self) -> list[ClaimedJob]:
+        """One at a time: reading its results takes many calls, and the claims of others would run out meanwhile."""
+        return self._claim(Kind.BATCH, 1) or self._claim(Kind.CRAWL, 1)
+
+    def _read_bulk(
+        self, runner: asyncio.Runner, client: ScraperClient, holder: str, job: ClaimedJob
+    ) -> Iterator[Sequence[JobOutcome]]:
+        """The outcomes of a batch or crawl, a few pages of its results at a time."""
+        reading = BulkReading(self.ledger, client, job, self.policy, self.chance)
+        while not reading.is_over:
+            try:
+                outcome = runner.run(reading.next())
+            except ScraperError as error:
+                if error.scope == "account":
+                    self.ledger.outcomes.release([job])
+                    raise
+                outcome = self._undecided(job)
+                yield [outcome]
+                return
+            yield [outcome]
+            self._beat(holder)
 
     def _is_settled(self) -> bool:
         return all(self.ledger.progress.of(partition_key).is_settled for partition_key in self.partition_keys)
@@ -165,64 +172,4 @@ class Settlement:
         if is_past(self.ledger, job.accepted_at, self.policy.job_timeout):
             message = "The service could not be brought to a readable answer about this job in time."
             return JobOutcome(job, GivenUp(LetterCode.UNREADABLE, message))
-        return JobOutcome(job, _later(self.ledger, job, self.policy, self.chance))
-
-
-async def look_at(
-    ledger: Ledger, client: ScraperClient, job: ClaimedJob, policy: LifecyclePolicy, chance: random.Random
-) -> JobOutcome:
-    """Fetch a claimed job's present state and say what it proves. Raises ScraperError where it proves nothing."""
-    try:
-        found = await client.get_job(job.job_id, budget=policy.settle_lease / 2)
-    except JobNotFound:
-        if job.missing_since is not None and is_past(ledger, job.missing_since, policy.lost_grace):
-            message = f"The service has not known this job for {policy.lost_grace:g} seconds."
-            return JobOutcome(job, GivenUp(LetterCode.LOST, message))
-        return JobOutcome(job, _later(ledger, job, policy, chance, is_missing=True))
-    except JobExpired:
-        failure = Failure(LetterCode.EXPIRED, "The service no longer has this job's result.", retryable=False)
-        return JobOutcome(job, Ended((ItemOutcome(job.item_key, failure),), "expired"))
-    except AnswerTooLarge as error:
-        failure = Failure(LetterCode.TOO_LARGE, str(error), retryable=False)
-        return JobOutcome(job, Ended((ItemOutcome(job.item_key, failure),), "completed"))
-    if found.is_terminal:
-        item = ItemOutcome(job.item_key, _item_result(found))
-        return JobOutcome(job, Ended((item,), found.status, found.completed_at))
-    if is_past(ledger, job.accepted_at, policy.job_timeout):
-        message = f"The job was still {found.status} after {policy.job_timeout:g} seconds."
-        return JobOutcome(job, GivenUp(LetterCode.TIMED_OUT, message))
-    return JobOutcome(job, _later(ledger, job, policy, chance, status=found.status))
-
-
-def _item_result(job: Job) -> StoredPage | Failure:
-    if job.status == "completed":
-        page = job.page
-        return StoredPage(
-            markdown=page.markdown if page else None,
-            html=page.html if page else None,
-            metadata=job.metadata,
-            http_status=job.http_status,
-            tokens_charged=job.tokens_charged,
-            completed_at=job.completed_at,
-        )
-    if job.error is None:
-        permanent = job.status == "cancelled"
-        return Failure(job.status.upper(), "The service gave no reason.", retryable=not permanent)
-    return Failure(
-        job.error.code,
-        job.error.message,
-        retryable=job.error.is_retryable,
-        spends_attempt=not job.error.stops_account,
-    )
-
-
-def _later(
-    ledger: Ledger,
-    job: ClaimedJob,
-    policy: LifecyclePolicy,
-    chance: random.Random,
-    *,
-    is_missing: bool = False,
-    status: str | None = None,
-) -> NotYet:
-    return NotYet(ledger.clock() + policy.retry_delay(job.tries, chance), is_missing, status)
+        return JobOutcome(job, later(self.ledger, job, self.policy, self.chance))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 
-from scraper_pipeline.ledger import Ledger, Progress, ServiceJob, Violation
+from scraper_pipeline.ledger import Kind, Ledger, Progress, ServiceJob, Violation
 from scraper_pipeline.local.dagster_ui import DagsterError
 from scraper_pipeline.local.stack import LocalStack, local_stack
 from scraper_pipeline.resources import open_ledger
@@ -126,13 +126,17 @@ def fetch_targets(sandbox_url: str, pages: int) -> str:
 
 
 def fetch_truth(sandbox_url: str) -> list[ServiceJob]:
-    """What the sandbox knows of every job that it was given."""
+    """What the sandbox knows of every job that it was given, and of every page of a batch or crawl."""
     response = httpx.get(f"{sandbox_url}/sandbox/truth", trust_env=False, timeout=120)
     response.raise_for_status()
+    truth = json.loads(response.content)
+    # A synchronous extraction is somebody's own, and in no ledger.
+    pages = [job for job in truth["jobs"] if job["mode"] == "async"] + truth["items"]
     return [
-        ServiceJob(job["job_id"], job["url"], job["status"], int(job["charged"]))
-        for job in json.loads(response.content)["jobs"]
-        if job["mode"] == "async"  # a synchronous extraction is somebody's own, and in no ledger
+        ServiceJob(
+            page["job_id"], page["url"], page["status"], int(page["charged"]), page.get("kind", Kind.EXTRACT)
+        )
+        for page in pages
     ]
 
 

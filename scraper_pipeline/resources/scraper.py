@@ -47,6 +47,7 @@ def lifecycle_policy(settings: Settings) -> LifecyclePolicy:
         unresolved_after=settings.unresolved_after_seconds,
         job_timeout=settings.job_timeout_seconds,
         lost_grace=settings.lost_grace_seconds,
+        submission_mode=settings.submission_mode,
         concurrency=settings.concurrency,
         drain=settings.drain_seconds,
         drain_quiet=settings.drain_quiet_seconds,

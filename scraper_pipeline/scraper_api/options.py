@@ -17,13 +17,28 @@ class InvalidOptions(ValueError):
     """Options that the service would refuse; the message names each option and what it takes."""
 
 
-class ExtractOptions(BaseModel):
+class _Named(BaseModel):
+    """Values that a list names, or the ledger keeps, as a mapping."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    @classmethod
+    def from_mapping(cls, mapping: Mapping[str, JsonValue]) -> Self:
+        """What `to_mapping` gave, or a list names. Raises InvalidOptions."""
+        try:
+            return cls.model_validate(dict(mapping))
+        except ValidationError as error:
+            faults = (
+                f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in error.errors()
+            )
+            raise InvalidOptions("; ".join(faults)) from None
+
+
+class ExtractOptions(_Named):
     """What a target asks for besides its URL (contract, "Jobs"). Times are milliseconds.
 
     `headers` go to the scraped site and may hold credentials, so that no repr shows them.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     formats: Annotated[tuple[Format, ...], Field(min_length=1)] = ("markdown",)
     render_js: bool = False
@@ -47,17 +62,6 @@ class ExtractOptions(BaseModel):
             if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
                 raise ValueError("a header's name or value holds characters that HTTP does not allow")
         return dict(sorted(headers.items())) if headers else None
-
-    @classmethod
-    def from_mapping(cls, options: Mapping[str, JsonValue]) -> Self:
-        """The options that `to_mapping` gave, or that a list names. Raises InvalidOptions."""
-        try:
-            return cls.model_validate(dict(options))
-        except ValidationError as error:
-            faults = (
-                f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in error.errors()
-            )
-            raise InvalidOptions("; ".join(faults)) from None
 
     def to_mapping(self) -> dict[str, JsonValue]:
         """Only what differs from the defaults, in one order: the same options always give the same JSON."""
@@ -86,9 +90,13 @@ class ExtractOptions(BaseModel):
 
     def to_crawl_request(self, url: str, scope: "CrawlScope") -> dict[str, JsonValue]:
         """The body of `POST /v1/crawl`. Raises InvalidOptions for what no crawl takes."""
+        self.check_fits_a_crawl()
+        return {"url": url} | scope.model_dump(mode="json") | self._shared_request()
+
+    def check_fits_a_crawl(self) -> None:
+        """Raises InvalidOptions for what no crawl takes."""
         if self.timeout is not None or self.headers:
             raise InvalidOptions("timeout, headers: a crawl takes neither")
-        return {"url": url} | scope.model_dump(mode="json") | self._shared_request()
 
     def _shared_request(self) -> dict[str, JsonValue]:
         body: dict[str, JsonValue] = {"formats": list(self.formats), "render_js": self.render_js}
@@ -105,15 +113,19 @@ class ExtractOptions(BaseModel):
         return body | _present(sections)
 
 
-class CrawlScope(BaseModel):
+class CrawlScope(_Named):
     """How far a crawl goes: the service's own defaults. `depth` 1 is the first page alone."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     depth: Annotated[int, Field(ge=1, le=10)] = 2
     limit: Annotated[int, Field(ge=1, le=10_000)] = 50
     same_domain_only: bool = True
     include_subdomains: bool = False
+
+    def to_mapping(self) -> dict[str, JsonValue]:
+        """Depth and limit in full, since they decide what is paid, and what else differs from the defaults."""
+        return {"depth": self.depth, "limit": self.limit} | self.model_dump(
+            mode="json", exclude_defaults=True
+        )
 
 
 def _present(fields: dict[str, JsonValue]) -> dict[str, JsonValue]:

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import psutil
 
+from scraper_pipeline.assets import CHECKS
 from scraper_pipeline.ledger import Ledger, Progress, Violation
 from scraper_pipeline.local.dagster_ui import DagsterUi
 from scraper_pipeline.local.demo import fetch_truth
@@ -39,6 +40,37 @@ class Ui(DagsterUi):
         chosen = [{"assetKey": {"path": [asset]}, "name": check} for asset, check in checks]
         selector = {"jobName": "__ASSET_JOB", "assetSelection": [], "assetCheckSelection": chosen}
         return self._launch(selector, _over(first_day, last_day))
+
+    def launch_sweep(self) -> str:
+        """Launch reconcile_jobs, which is of no day."""
+        return self._launch({"jobName": "reconcile_jobs"}, {})
+
+    def materialize(self, assets: Sequence[str], day: str) -> str:
+        """Launch assets with their checks for one day, by the mutation and with the parameters of *Materialize*."""
+        checks = (key for check in CHECKS for key in check.check_keys)
+        params = {
+            "mode": "default",
+            "executionMetadata": {"tags": [{"key": "dagster/partition", "value": day}]},
+            "runConfigData": "{}",
+            "selector": {
+                **self._selector,
+                "pipelineName": "__ASSET_JOB",
+                "assetSelection": [{"path": [asset]} for asset in assets],
+                "assetCheckSelection": [
+                    {"assetKey": {"path": list(key.asset_key.path)}, "name": key.name}
+                    for key in checks
+                    if key.asset_key.to_user_string() in assets
+                ],
+            },
+        }
+        answer = self._ask(
+            """mutation LaunchPipelineExecution($executionParams: ExecutionParams!) {
+                 launchPipelineExecution(executionParams: $executionParams) {
+                   __typename ... on LaunchRunSuccess { run { id } } ... on PythonError { message } } }""",
+            {"executionParams": params},
+        )["launchPipelineExecution"]
+        assert answer["__typename"] == "LaunchRunSuccess", answer
+        return str(answer["run"]["id"])
 
     def _launch(self, selector: Mapping[str, Any], tags: Mapping[str, str]) -> str:
         params = {

@@ -132,7 +132,7 @@ def test_no_repr_shows_a_secret() -> None:
         ("SCRAPER_DRAIN_SECONDS", "0", "takes more than 0"),
         ("SCRAPER_DRAIN_SECONDS", "inf", "takes a number of seconds"),
         ("SCRAPER_DRAIN_SECONDS", "ten", "takes a number of seconds"),
-        ("SCRAPER_SUBMISSION_MODE", "batch", "takes 'extract'"),
+        ("SCRAPER_SUBMISSION_MODE", "single", "takes 'auto', 'extract' or 'batch'"),
         ("SCRAPER_START_DATE", "2026-13-01", "takes a date such as 2026-01-31"),
         ("SCRAPER_START_DATE", "2026-01-01T05:00", "takes a date such as 2026-01-31"),
         ("SCRAPER_START_DATE", "yesterday", "takes a date such as 2026-01-31"),

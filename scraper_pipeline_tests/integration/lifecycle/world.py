@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from scraper_pipeline.ledger import (
     AcceptedSubmission,
@@ -35,8 +35,11 @@ from scraper_pipeline.sandbox.clock import Clock
 from scraper_pipeline.scraper_api import AcceptedJob, RetryPolicy, ScraperClient
 from scraper_pipeline.scraper_api.pacing import Budget
 
+T = TypeVar("T")
+
 DAY = "2026-03-01"
 QUICK = LifecyclePolicy(
+    submission_mode="extract",
     first_look=0.05,
     longest_look=0.2,
     status_requests_per_second=1000.0,
@@ -194,8 +197,13 @@ class World:
                 report += self.ledger.outcomes.commit(chunk)
             return report
 
+        return self.in_thread(settle)
+
+    @staticmethod
+    def in_thread(work: Callable[[], T]) -> T:
+        """Do this where no event loop runs."""
         with ThreadPoolExecutor(1) as pool:
-            return pool.submit(settle).result()
+            return pool.submit(work).result()
 
     async def bring_to_an_end(self, *urls: str, day: str = DAY, rounds: int = 12) -> None:
         """Submit and settle until every target of the day has come to its end."""
@@ -213,6 +221,19 @@ class World:
         while sum(job["status"] not in ("completed", "failed", "cancelled") for job in self.jobs()) > but:
             time.sleep(0.005)
 
+    def await_batches(self) -> None:
+        self.await_ends_of("batches")
+
+    def await_ends_of(self, part: str) -> None:
+        """Wait until nothing that can end of any batch or crawl is still at work."""
+        while any(one["status"] not in ("completed", "failed", "cancelled") for one in self.truth(part)):
+            time.sleep(0.005)
+
+    def truth(self, part: str) -> list[dict[str, Any]]:
+        """A part of what the service itself knows: ``jobs``, ``batches``, ``crawls`` or their ``items``."""
+        known: list[dict[str, Any]] = self.service.truth()[part]
+        return known
+
     def posts(self) -> int:
         return self.service.requests().get("POST /v1/extract", 0)
 
@@ -228,8 +249,12 @@ class World:
 
     def violations(self) -> Sequence[Violation]:
         """What the audit finds, in the ledger and against the service's own books."""
-        return [*self.ledger.audit.check(), *self.ledger.audit.check_against(books(self.jobs()))]
+        pages = [*self.jobs(), *self.truth("items")]
+        return [*self.ledger.audit.check(), *self.ledger.audit.check_against(books(pages))]
 
 
 def books(jobs: Sequence[dict[str, Any]]) -> list[ServiceJob]:
-    return [ServiceJob(job["job_id"], job["url"], job["status"], job["charged"]) for job in jobs]
+    return [
+        ServiceJob(job["job_id"], job["url"], job["status"], job["charged"], job.get("kind", "extract"))
+        for job in jobs
+    ]
