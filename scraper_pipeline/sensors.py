@@ -10,9 +10,11 @@ import dagster as dg
 
 from scraper_pipeline.assets.figures import materialised_revision
 from scraper_pipeline.assets.operations import delivery_figures, silence_check
+from scraper_pipeline.assets.submissions import REFUSED_LEASE
 from scraper_pipeline.jobs import settle_jobs, submit_jobs
 from scraper_pipeline.ledger import Ledger, PendingPartition
 from scraper_pipeline.lifecycle import (
+    EVERYWHERE,
     RESOLUTION_SECONDS,
     SETTLE_LEASE,
     SUBMIT_LEASE,
@@ -51,7 +53,8 @@ def job_status_sensor(
         green = _read_cursor(context.cursor)
         queued = _queued(context.instance)
         room = pages_left_today(book, scraper.policy())
-        requests = [] if room == 0 else list(_submissions(book, queued))
+        is_refused = EVERYWHERE in book.leases.live(REFUSED_LEASE)
+        requests = [] if room == 0 or is_refused else list(_submissions(book, queued))
         requests += _settlements(book, queued)
         asked = {(request.job_name, request.partition_key) for request in requests}
         requests += [
@@ -62,6 +65,11 @@ def job_status_sensor(
         problem = _resolve(book, scraper)
         if problem and not requests:
             raise dg.Failure(problem)
+    if is_refused and not requests:
+        return dg.SkipReason(
+            "The service refused the account (key or balance) minutes ago: nothing is submitted for now, and "
+            "nothing is lost. Launch submit_jobs once that is mended, or wait."
+        )
     if problem:  # what can be done without these rows goes on
         context.log.error(problem)
     return dg.SensorResult(run_requests=requests, cursor=json.dumps(green, sort_keys=True))

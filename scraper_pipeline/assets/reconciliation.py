@@ -9,10 +9,11 @@ import dagster as dg
 
 from scraper_pipeline.assets.figures import materialised_revision, preview, submission_figures
 from scraper_pipeline.assets.results import IO_MANAGER, check_complete, check_stored_once, day_figures
-from scraper_pipeline.assets.submissions import POOL
+from scraper_pipeline.assets.submissions import POOL, REFUSED_LEASE, pausing_after_refusals
 from scraper_pipeline.assets.targets import OWNERS
 from scraper_pipeline.ledger import JobOutcome, Ledger, Target
 from scraper_pipeline.lifecycle import (
+    EVERYWHERE,
     SETTLE_LEASE,
     SUBMIT_LEASE,
     LifecyclePolicy,
@@ -71,8 +72,14 @@ def submit_due(context: dg.OpExecutionContext, ledger: LedgerResource, scraper: 
     with explained_failures(), ledger.open() as book:
         busy = book.leases.live(SUBMIT_LEASE)
         pending = [one.partition_key for one in book.progress.partitions_to_submit()]
+        if EVERYWHERE in book.leases.live(REFUSED_LEASE):
+            context.log.warning(
+                "The account was refused within the last minutes: nothing is submitted for now."
+            )
+            return
         if days := [day for day in pending if day not in busy]:
-            asyncio.run(submit(book, days))
+            with pausing_after_refusals(book):
+                asyncio.run(submit(book, days))
 
 
 @dg.op(

@@ -3,6 +3,7 @@
 import asyncio
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import Enum
 from functools import partial
 
@@ -13,12 +14,14 @@ from scraper_pipeline.assets.figures import submission_figures
 from scraper_pipeline.assets.targets import OWNERS, targets
 from scraper_pipeline.ledger import Ledger
 from scraper_pipeline.lifecycle import (
+    EVERYWHERE,
     RESOLUTION_SECONDS,
     SUBMIT_LEASE,
     LifecyclePolicy,
     SubmissionReport,
     resolve_lost_answers,
     resubmit_targets,
+    stops_account,
     submit_jobs,
 )
 from scraper_pipeline.partitions import DAYS
@@ -26,6 +29,8 @@ from scraper_pipeline.resources import LedgerResource, ScraperResource, explaine
 from scraper_pipeline.scraper_api import ScraperClient, ScraperError, Throttled
 
 POOL = "geonode_scraper_api"
+REFUSED_LEASE = "refused"
+REFUSED_SECONDS = 600.0
 
 
 class Resubmit(Enum):
@@ -78,7 +83,8 @@ def submitted_jobs(
         )
     days, policy = list(context.partition_keys), scraper.policy()
     with explained_failures(), ledger.open() as book:
-        report = asyncio.run(_submit_days(context, book, scraper.open_client(), days, policy, config))
+        with pausing_after_refusals(book):
+            report = asyncio.run(_submit_days(context, book, scraper.open_client(), days, policy, config))
         if report.limited:
             context.log.warning("A page limit was reached: the rest stays planned.")
         if report.errors:
@@ -97,6 +103,18 @@ def submitted_jobs(
     for day, shown in figures.items():
         event = dg.AssetObservation if shown["planned"] or shown["sending"] else dg.AssetMaterialization
         context.log_event(event("submitted_jobs", partition=day, metadata=shown))
+
+
+@contextmanager
+def pausing_after_refusals(ledger: Ledger) -> Iterator[None]:
+    """Keep the sensor from asking for more submissions for a while after the account was refused, as by 401 or 402."""
+    try:
+        yield
+    except ScraperError as error:
+        if stops_account(error):
+            ledger.leases.take(REFUSED_LEASE, EVERYWHERE, REFUSED_LEASE, REFUSED_SECONDS, force=True)
+        raise
+    ledger.leases.drop(REFUSED_LEASE, EVERYWHERE, REFUSED_LEASE)
 
 
 async def _submit_days(

@@ -1,7 +1,7 @@
 """The life of a job, free of Dagster: submission, polling, settlement, and the resolution of lost answers."""
 
 from scraper_pipeline.lifecycle.policy import LifecyclePolicy
-from scraper_pipeline.lifecycle.polling import PollReport, poll_jobs
+from scraper_pipeline.lifecycle.polling import EVERYWHERE, PollReport, poll_jobs
 from scraper_pipeline.lifecycle.reconciliation import MakeTarget, SweepReport, reconcile_jobs
 from scraper_pipeline.lifecycle.registration import (
     EVENT_TYPES,
@@ -19,11 +19,13 @@ from scraper_pipeline.lifecycle.submission import (
     SUBMIT_LEASE,
     SubmissionReport,
     pages_left_today,
+    stops_account,
     submit_jobs,
 )
 
 __all__ = [
     "EVENT_TYPES",
+    "EVERYWHERE",
     "OLD_SECRET_STAYS",
     "RESOLUTION_SECONDS",
     "SETTLE_LEASE",
@@ -48,5 +50,6 @@ __all__ = [
     "resolve_lost_answers",
     "resubmit_targets",
     "rotate_secrets",
+    "stops_account",
     "submit_jobs",
 ]

@@ -82,14 +82,20 @@ class Pipeline:
             assert self.is_green(day)
 
     def tick(self, cursor: str | None = None) -> dg.SensorResult:
-        """One tick of the sensor."""
+        """One tick of the sensor that asks for something, or for nothing."""
+        result = self.tick_answer(cursor)
+        assert isinstance(result, dg.SensorResult)
+        return result
+
+    def tick_answer(self, cursor: str | None = None) -> dg.SensorResult | dg.SkipReason:
+        """One tick of the sensor, which may also say why it asks for nothing."""
         context = dg.build_sensor_context(
             instance=self.instance,
             cursor=cursor,
             resources={name: (self.definitions.resources or {})[name] for name in ("ledger", "scraper")},
         )
         result = job_status_sensor(context)
-        assert isinstance(result, dg.SensorResult)
+        assert isinstance(result, dg.SensorResult | dg.SkipReason)
         return result
 
     def asked(self, cursor: str | None = None) -> set[tuple[str | None, str | None]]:

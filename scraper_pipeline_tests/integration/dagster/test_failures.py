@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import dagster as dg
 import pytest
 from sqlalchemy import make_url
 
+from scraper_pipeline.ledger.schema import run_leases
 from scraper_pipeline_tests.integration.dagster.conftest import API_KEY
 from scraper_pipeline_tests.integration.dagster.driving import (
     DAY,
@@ -215,3 +217,18 @@ def test_a_ledger_that_cannot_be_opened_is_named_without_its_password(
     assert "The ledger at postgresql" in message
     assert "SCRAPER_LEDGER_URL" in message
     assert "not-the-password" not in everything_said(pipeline.instance)
+
+
+@on_sqlite
+def test_a_refused_account_is_not_hammered_by_runs_that_must_fail(pipeline: Pipeline) -> None:
+    pipeline.ask_for("pages/1", "pages/2")
+    pipeline.sandbox.set_faults(payment_required=True)
+    assert not pipeline.submit().success
+    pipeline.execute("DELETE FROM run_leases WHERE name = 'submit'")  # as time would
+    answer = pipeline.tick_answer()
+    assert isinstance(answer, dg.SkipReason)
+    assert "refused the account" in str(answer.skip_message)
+    pipeline.sandbox.clear_faults()
+    assert pipeline.submit().success, "who launches it by hand need not wait"
+    assert pipeline.progress().accepted == 2
+    assert pipeline.count(run_leases, run_leases.c.name == "refused") == 0

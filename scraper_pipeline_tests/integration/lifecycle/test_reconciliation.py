@@ -304,3 +304,29 @@ async def test_what_is_not_settled_is_named_with_its_age(world: World) -> None:
         "accepted", world.url("pages/1"), "sending", world.url("pages/2"),
     )  # fmt: skip
     assert [row.job_id for row in rows(world.ledger, select(jobs))] == [first.job_id]
+
+
+async def test_pages_that_are_added_while_a_window_is_read_are_read_too(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Late jobs of the window become visible between its first page and its last, and push others a page on."""
+    async with world.client() as client:
+        for number in range(100):
+            await client.submit_extract(world.url(f"pages/{number}"))
+        world.service.set_faults(listing_lag=60.0)
+        for number in range(100, 150):
+            await client.submit_extract(world.url(f"pages/{number}"))
+    world.clock.advance(30)
+    read = WindowReader.page
+
+    async def become_visible(self: WindowReader[Any], *window: Any) -> Any:
+        listing = await read(self, *window)
+        if len(listing.jobs) == 100 and len(self.seen) == 0:
+            world.clock.advance(40)
+        return listing
+
+    monkeypatch.setattr(WindowReader, "page", become_visible)
+    report = await world.sweep()
+    later = await world.sweep()
+    assert report.listed >= 100
+    assert (later.listed, later.foreign) == (150, 150)

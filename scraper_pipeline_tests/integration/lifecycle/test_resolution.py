@@ -267,6 +267,17 @@ async def test_a_listing_with_a_page_that_is_short_proves_no_absence(world: Worl
     assert _bound_job(world, world.url("pages/1")) == job
 
 
+async def test_an_empty_last_page_that_is_counted_proves_no_absence(world: World) -> None:
+    [job] = await _lose(world, world.url("pages/1"))
+    world.let_grace_pass()
+    world.service.set_faults(listing_empty_page=True)
+    report = await world.resolve()
+    assert (report.planned_again, report.waiting) == (0, 1)
+    world.service.clear_faults()
+    assert (await world.resolve()).bound == 1
+    assert _bound_job(world, world.url("pages/1")) == job
+
+
 async def test_listings_that_never_end_in_time_do_not_keep_a_row_beyond_its_hard_limit(world: World) -> None:
     await _lose(world, world.url("pages/1"))
     world.clock.advance(world.policy.unresolved_after + 1)
