@@ -11,6 +11,7 @@ from rich.table import Table
 from scraper_pipeline.cli.common import clear_errors, json_option, out, print_json
 from scraper_pipeline.ledger import Ledger, RegisteredWebhook
 from scraper_pipeline.lifecycle import (
+    BULK_EVENT_TYPES,
     EVENT_TYPES,
     OLD_SECRET_STAYS,
     DeliveryLogReport,
@@ -73,7 +74,8 @@ def register(url: str) -> None:
 
     async def act(ledger: Ledger, client: ScraperClient, settings: Settings) -> RegistrationReport:
         secrets = SecretsFile(settings.webhook_secrets_file)
-        return await register_webhooks(ledger, client, secrets, url, EVENT_TYPES)
+        in_use = EVENT_TYPES if settings.submission_mode == "extract" else EVENT_TYPES + BULK_EVENT_TYPES
+        return await register_webhooks(ledger, client, secrets, url, in_use)
 
     report = _with_service(act)
     for found, word in (

@@ -4,6 +4,7 @@ from scraper_pipeline.lifecycle.policy import LifecyclePolicy
 from scraper_pipeline.lifecycle.polling import EVERYWHERE, PollReport, poll_jobs
 from scraper_pipeline.lifecycle.reconciliation import MakeTarget, SweepReport, reconcile_jobs
 from scraper_pipeline.lifecycle.registration import (
+    BULK_EVENT_TYPES,
     EVENT_TYPES,
     OLD_SECRET_STAYS,
     RegistrationReport,
@@ -24,6 +25,7 @@ from scraper_pipeline.lifecycle.submission import (
 )
 
 __all__ = [
+    "BULK_EVENT_TYPES",
     "EVENT_TYPES",
     "EVERYWHERE",
     "OLD_SECRET_STAYS",

@@ -19,6 +19,7 @@ from scraper_pipeline.scraper_api import (
 from scraper_pipeline.webhook_secrets import SecretsFile, WebhookSecret
 
 EVENT_TYPES = ("extract_completed",)
+BULK_EVENT_TYPES = ("batch_completed", "crawl_completed")
 DESCRIPTION = "scraper_pipeline"
 OLD_SECRET_STAYS = timedelta(hours=24)
 _ROTATION_TRIES = 3

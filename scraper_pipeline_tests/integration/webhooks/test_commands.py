@@ -40,6 +40,7 @@ def environ(
         "GEONODE_SCRAPER_HOST": sandbox.url,
         "SCRAPER_LEDGER_URL": fresh_sqlite_url,
         "GEONODE_WEBHOOK_SECRETS_FILE": str(tmp_path / "webhook-secrets.json"),
+        "SCRAPER_SUBMISSION_MODE": "extract",  # one type of event, and so one webhook
     }.items():
         monkeypatch.setenv(name, value)
 
@@ -70,6 +71,15 @@ def test_a_webhook_is_registered_found_again_switched_off_and_on_and_removed(
     assert json.loads(run("list", "--json")) == []
     assert SecretsFile(tmp_path / "webhook-secrets.json").read() == ()
     assert "No such webhook is registered here" in run("remove", code=1)
+
+
+def test_batches_and_crawls_get_webhooks_of_their_own_where_they_are_used(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCRAPER_SUBMISSION_MODE", "auto")
+    run("register", "--url", receiver.url)
+    types = {webhook["event_type"] for webhook in json.loads(run("list", "--json"))}
+    assert types == {"extract_completed", "batch_completed", "crawl_completed"}
 
 
 def test_a_webhook_that_is_gone_at_the_service_can_still_be_rotated_and_removed(
