@@ -33,12 +33,16 @@ def sandbox() -> Iterator[SandboxServer]:
 def environment(
     sandbox: SandboxServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> pytest.MonkeyPatch:
-    """The settings of an operator in a hurry: a settle run ends as soon as it has met no news."""
+    """The settings of an operator in a hurry: a settle run ends as soon as it has met no news.
+
+    Pages go out one by one, as most of these tests count them; those of batches say so.
+    """
     for name, value in {
         "GEONODE_SCRAPER_API_KEY": API_KEY,
         "GEONODE_SCRAPER_HOST": sandbox.url,
         "SCRAPER_TARGETS": str(tmp_path / "targets.txt"),
         "SCRAPER_DRAIN_QUIET_SECONDS": "0",
+        "SCRAPER_SUBMISSION_MODE": "extract",
     }.items():
         monkeypatch.setenv(name, value)
     return monkeypatch

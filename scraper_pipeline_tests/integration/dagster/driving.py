@@ -147,8 +147,9 @@ class Pipeline:
 
     def audit(self) -> list[Violation]:
         """What the ledger and the service's books say together."""
+        pages = [*self.jobs(), *self.sandbox.truth()["items"]]
         books = [
-            ServiceJob(job["job_id"], job["url"], job["status"], int(job["charged"])) for job in self.jobs()
+            ServiceJob(page["job_id"], page["url"], page["status"], int(page["charged"])) for page in pages
         ]
         return [*self.ledger.audit.check(), *self.ledger.audit.check_against(books)]
 
