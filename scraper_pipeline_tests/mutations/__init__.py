@@ -1,0 +1,1 @@
+"""Deliberate breakages of the rules, and the tests that notice them."""
