@@ -8,7 +8,7 @@ RUN := $(BIN)/scraper-pipeline
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 CHECKED := scraper_pipeline scraper_pipeline_tests docs $(wildcard benchmarks)
-SUITES := scraper_pipeline_tests/unit scraper_pipeline_tests/integration scraper_pipeline_tests/end_to_end
+SUITES := scraper_pipeline_tests/end_to_end scraper_pipeline_tests/integration scraper_pipeline_tests/unit
 
 .PHONY: help setup demo dev test check unit bench chaos screenshots settings-table locks clean
 
@@ -24,7 +24,7 @@ dev: $(VENV)/.installed ## Serve Dagster's UI and daemon; with the sandbox unles
 	$(RUN) dev $(ARGS)
 
 test: check ## Run every check and every test
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(SUITES) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 3 --dist loadfile --durations 25 $(SUITES) $(PYTEST_ARGS)
 
 check: $(VENV)/.installed-dev ## Lint, check the types, the layers and the dependencies
 	$(BIN)/ruff check

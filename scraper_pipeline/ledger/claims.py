@@ -55,7 +55,7 @@ class ClaimStore(StorePart):
                 .returning(_event.job_id, _event.tries, *_TOLD)
             ).all()
             tries = {row.job_id: row.tries for row in claimed}
-            reported = {row.job_id for row in claimed if any(row[2:])}
+            reported = {row.job_id: min((at for at in row[2:] if at), default=None) for row in claimed}
             found: list[Any] = []
             for chunk in chunked(tries):
                 found += connection.execute(
@@ -78,7 +78,7 @@ class ClaimStore(StorePart):
                 r.missing_since,
                 tries[r.job_id],
                 r.pages_read,
-                r.job_id in reported,
+                reported[r.job_id],
             )
             for r in sorted(found, key=lambda r: r.job_id)
         ]

@@ -200,7 +200,7 @@ class ForeignJob:
 class ClaimedJob:
     """A job with news whose settlement this caller holds until the claim's lease ends.
 
-    ``was_reported`` says that some channel has told of its end.
+    ``reported_at`` is when the first channel told of its end.
     """
 
     job_id: str
@@ -212,7 +212,7 @@ class ClaimedJob:
     missing_since: datetime | None
     tries: int
     pages_read: int = 0
-    was_reported: bool = False
+    reported_at: datetime | None = None
 
 
 @dataclass(frozen=True)

@@ -56,11 +56,12 @@ def unknown_job(
 ) -> GivenUp | NotYet:
     """The verdict on a job that the service does not know: given up once that has lasted for its grace.
 
-    One whose end was reported has expired, for all that can be told; any other is lost.
+    One whose end was reported long ago has expired, for all that can be told; any other is lost.
     """
     if job.missing_since is not None and is_past(ledger, job.missing_since, policy.lost_grace):
         message = f"The service has not known this job for {policy.lost_grace:g} seconds."
-        return GivenUp(LetterCode.EXPIRED if job.was_reported else LetterCode.LOST, message)
+        is_old = job.reported_at is not None and is_past(ledger, job.reported_at, policy.job_timeout)
+        return GivenUp(LetterCode.EXPIRED if is_old else LetterCode.LOST, message)
     return later(ledger, job, policy, chance, is_missing=True)
 
 

@@ -58,11 +58,11 @@ LOST_ANSWERS = (
             Edit(
                 SUBMISSIONS,
                 "select(_row.job_id).where(_row.job_id.in_(chunk)).distinct()",
-                "select(_row.job_id).where(_row.job_id.in_(chunk), "
-                "_row.state != LITERAL[State.SUPERSEDED]).distinct()",
+                "select(_row.job_id).where(_row.job_id.in_(chunk), ~in_state(State.SUPERSEDED)).distinct()",
             ),
         ),
         (f"{_RESOLVING}::test_a_job_that_any_row_holds_is_not_taken_for_a_lost_one",),
+        by_machine=False,
     ),
     Breakage(
         "a job from before the claim is a candidate",
@@ -128,6 +128,7 @@ ON_PURPOSE = (
         "a target is submitted again although it is no longer dead",
         (Edit(RESUBMISSIONS, _RESUBMIT_GUARD, ".where(_row.id.in_(row_ids))"),),
         (f"{_RESUBMISSION}::test_a_target_that_is_stored_while_it_is_asked_about_is_not_paid_again",),
+        by_machine=False,
     ),
     Breakage(
         "resubmission leaves the letter open",

@@ -141,6 +141,7 @@ ANSWERS = (
             ),
         ),
         (f"{_RECORDING}::test_a_late_answer_does_not_rebind_a_row_that_a_sweep_has_bound",),
+        by_machine=False,
     ),
     Breakage(
         "a job that is bound elsewhere is recorded",

@@ -122,6 +122,7 @@ SETTLEMENT_OF_JOBS = (
             Edit(OUTCOMES, "_row, _event, _job,", "_LATER: list[Any] = []\n_row, _event, _job,"),
         ),
         (f"{_LEDGER}/test_atomicity.py::test_a_transition_happens_whole_or_not_at_all",),
+        by_machine=False,
     ),
     Breakage(
         "results are not unique",
@@ -161,6 +162,7 @@ SETTLEMENT_OF_JOBS = (
         ),
         (f"{_LEDGER}/test_settling.py",),
         also_broken="the decision on locked rows and the guard of the update",
+        by_machine=False,
     ),
     Breakage(
         "an answer counts although its claim was lost",
