@@ -1,5 +1,6 @@
 """Every breakage, in the order of the rules."""
 
+from scraper_pipeline_tests.mutations.batching import BATCHES
 from scraper_pipeline_tests.mutations.resolving import LOST_ANSWERS, ON_PURPOSE
 from scraper_pipeline_tests.mutations.sending import ANSWERS, CLAIMING
 from scraper_pipeline_tests.mutations.settling import GIVING_UP, NEWS_OF_JOBS, SETTLEMENT_OF_JOBS
@@ -10,6 +11,7 @@ BREAKAGES = (
     *NEWS_OF_JOBS,
     *SETTLEMENT_OF_JOBS,
     *LOST_ANSWERS,
+    *BATCHES,
     *GIVING_UP,
     *ON_PURPOSE,
 )

@@ -258,6 +258,19 @@ async def test_a_batch_whose_answer_was_lost_is_found_by_its_urls(world: World) 
     assert _requests(world, POST) == 2
 
 
+async def test_a_batch_of_others_of_the_same_size_is_not_ours(world: World) -> None:
+    """The POST never arrived, and another program sent as many URLs in the same minutes."""
+    world.plan(*world.urls(60))
+    terms = BatchTerms(50, 1000, lambda options: True)
+    world.ledger.submissions.claim(DAY, 128, world.policy.send_lease, terms)
+    async with world.client() as client:
+        await client.submit_batch([world.url(f"pages/{1000 + number}") for number in range(60)])
+    world.await_batches()
+    world.let_grace_pass()
+    report = await world.resolve()
+    assert (report.bound, report.planned_again) == (0, 60)
+
+
 async def test_while_a_batch_that_may_be_ours_still_runs_the_rows_wait(world: World) -> None:
     world.service.set_faults(never_finish=True)
     await _lose(world, *world.urls(60))
