@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
 import dagster as dg
@@ -24,6 +24,7 @@ from scraper_pipeline.lifecycle import (
     read_delivery_log,
     resolve_lost_answers,
 )
+from scraper_pipeline.partitions import DAYS
 from scraper_pipeline.resources import LedgerResource, ScraperResource, explained_failures
 from scraper_pipeline.scraper_api import ScraperError
 
@@ -124,16 +125,21 @@ def _read_cursor(cursor: str | None) -> dict[str, dict[str, int]]:
 
 def _submissions(ledger: Ledger, queued: set[tuple[str | None, str | None]]) -> Iterator[dg.RunRequest]:
     busy = ledger.leases.live(SUBMIT_LEASE)
-    for pending in ledger.progress.partitions_to_submit():
+    for pending in _days_of_dagster(ledger.progress.partitions_to_submit()):
         if pending.partition_key not in busy and (submit_jobs.name, pending.partition_key) not in queued:
             yield _ask(ledger, submit_jobs.name, SUBMIT_LEASE, pending)
 
 
 def _settlements(ledger: Ledger, queued: set[tuple[str | None, str | None]]) -> Iterator[dg.RunRequest]:
     busy = ledger.leases.live(SETTLE_LEASE)
-    for pending in ledger.progress.partitions_to_settle():
+    for pending in _days_of_dagster(ledger.progress.partitions_to_settle()):
         if pending.partition_key not in busy and (settle_jobs.name, pending.partition_key) not in queued:
             yield _ask(ledger, settle_jobs.name, SETTLE_LEASE, pending)
+
+
+def _days_of_dagster(pending: Iterable[PendingPartition]) -> Iterator[PendingPartition]:
+    """Those days that Dagster knows: a run for any other would fail the whole tick. The sweep settles them."""
+    return (one for one in pending if DAYS.has_partition_key(one.partition_key))
 
 
 def _ask(ledger: Ledger, job_name: str, lease: str, pending: PendingPartition) -> dg.RunRequest:
@@ -165,6 +171,8 @@ def _conclusions(
         settle_jobs.name: (SETTLE_LEASE, "stored_results"),
     }
     for changed in ledger.progress.revisions(WATCHED_DAYS):
+        if not DAYS.has_partition_key(changed.partition_key):
+            continue
         day, revision = changed.partition_key, changed.revision
         for job_name, (lease, asset) in leases.items():
             if green[job_name].get(day) == revision:

@@ -22,6 +22,7 @@ from scraper_pipeline.lifecycle import (
     reconcile_jobs,
     submit_jobs,
 )
+from scraper_pipeline.partitions import DAYS
 from scraper_pipeline.resources import LedgerResource, ScraperResource, explained_failures
 from scraper_pipeline.target_lists import InvalidTarget, make_target
 
@@ -47,6 +48,8 @@ def sweep(context: dg.OpExecutionContext, ledger: LedgerResource, scraper: Scrap
     context.log.info(
         f"Swept {report.listed} jobs with {report.requests} requests: {report.ended} ended unheard of."
     )
+    if report.unresolved_because:
+        context.log.warning(f"Lost answers could not be resolved: {report.unresolved_because}")
     if not report.is_whole:
         context.log.warning("The service did not list every job; the next sweep begins there again.")
 
@@ -124,7 +127,7 @@ def _conclusions(
     """Materialisations of the days that are done in the ledger and not green, if the blocking checks hold."""
     for changed in ledger.progress.revisions(WATCHED_DAYS):
         day, progress = changed.partition_key, ledger.progress.of(changed.partition_key)
-        if not progress.targets:
+        if not progress.targets or not DAYS.has_partition_key(day):
             continue
         if progress.is_accepted and not materialised_revision(instance, "submitted_jobs", day):
             figures = submission_figures(ledger, day)

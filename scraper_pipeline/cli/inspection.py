@@ -95,16 +95,19 @@ def plan(day: date | None, as_json: bool) -> None:
     settings = load_settings()
     key = day_key(settings, day)
     problems: list[dict[str, Any]] = []
-    found = new = 0
+    found = new = new_pages = 0
     with open_ledger(settings) as ledger:
 
-        def flush(targets: list[Target]) -> int:
-            return len(targets) - len(ledger.submissions.planned_targets(key, [t.target_id for t in targets]))
+        def unplanned(targets: list[Target]) -> list[Target]:
+            there = ledger.submissions.planned_targets(key, [target.target_id for target in targets])
+            return [target for target in targets if target.target_id not in there]
 
         entries = iter(read_target_list(settings.targets))
         while batch := list(islice(entries, 500)):
             targets = [entry for entry in batch if isinstance(entry, Target)]
-            found, new = found + len(targets), new + flush(targets)
+            added = unplanned(targets)
+            found, new = found + len(targets), new + len(added)
+            new_pages += sum(int(target.options["limit"]) if target.is_crawl else 1 for target in added)
             for entry in batch:
                 if not isinstance(entry, Target):
                     reason = (
@@ -114,16 +117,17 @@ def plan(day: date | None, as_json: bool) -> None:
                     )
                     problems.append({"line": entry.line, "reason": reason})
         progress = ledger.progress.of(key)
+        most_pages = new_pages + ledger.submissions.pages_planned(key)
     to_submit = new + progress.planned
     report = {
         "day": key, "list": str(settings.targets), "targets": found, "new": new, "to_submit": to_submit,
-        "most_pages_paid": to_submit, "problems": problems,
+        "most_pages_paid": most_pages, "problems": problems,
     }  # fmt: skip
     if as_json:
         print_json(report)
         return
     click.echo(f"{settings.targets} has {found} targets; {new} are new to {key}.")
-    click.echo(f"A run would submit {to_submit}, and pay for at most {to_submit} pages.")
+    click.echo(f"A run would submit {to_submit}, and pay for at most {most_pages} pages.")
     for problem in problems[:50]:
         click.echo(f"  line {problem['line']}: {problem['reason']}")
     if len(problems) > 50:

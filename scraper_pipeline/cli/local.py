@@ -104,6 +104,7 @@ def dev(port: int) -> None:
         folder /= "sandbox"
         environ = {
             "SCRAPER_LEDGER_URL": f"sqlite:///{folder / 'ledger.db'}",
+            "GEONODE_WEBHOOK_SECRETS_FILE": str(folder / "webhook-secrets.json"),
             "SCRAPER_TARGETS": str(folder / "targets.txt"),
         }
         click.echo("No GEONODE_SCRAPER_API_KEY is set: starting Dagster with a sandbox of the service ...")
@@ -117,7 +118,7 @@ def dev(port: int) -> None:
         click.echo(f"the ledger at {used.ledger_location}, logs in {folder}. Ctrl-C ends it.")
         if stack.sandbox_url:
             click.echo(
-                f"To look at it: SCRAPER_LEDGER_URL={environ['SCRAPER_LEDGER_URL']} scraper-pipeline status"
+                f"To look at it: SCRAPER_LEDGER_URL={environ['SCRAPER_LEDGER_URL']} .venv/bin/scraper-pipeline status"
             )
         try:
             stack.dagster.wait()

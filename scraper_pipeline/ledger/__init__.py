@@ -8,6 +8,7 @@ from scraper_pipeline.ledger.inbox import Delivery, InboxStore, QuarantinedBody
 from scraper_pipeline.ledger.outcomes import ResubmissionPolicy
 from scraper_pipeline.ledger.progress import LETTER_COLUMNS, RESULT_COLUMNS, ResultFigures
 from scraper_pipeline.ledger.records import (
+    JOB_KINDS,
     AcceptedSubmission,
     BatchTerms,
     Channel,
@@ -47,6 +48,7 @@ from scraper_pipeline.ledger.sweeps import Offender
 from scraper_pipeline.ledger.webhooks import DeliveryAttempt, DeliveryFigures, RegisteredWebhook, ReplayReport
 
 __all__ = [
+    "JOB_KINDS",
     "LETTER_COLUMNS",
     "RESULT_COLUMNS",
     "AcceptedSubmission",

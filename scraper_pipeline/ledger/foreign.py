@@ -16,14 +16,12 @@ class ForeignJobStore(StorePart):
     """One row a job that no submission is bound to."""
 
     def being_sent(self) -> tuple[set[str], set[Kind]]:
-        """Of the account's submissions that were not answered yet, in any feed: the URLs' hashes, and the kinds."""
+        """Of the account's submissions that were not answered yet, in any feed: the URLs, and the kinds."""
         with self.reading() as connection:
             rows = connection.execute(
-                select(_row.url_hash, _row.kind).where(
-                    _row.account == self.scope.account, in_state(State.SENDING)
-                )
+                select(_row.url, _row.kind).where(_row.account == self.scope.account, in_state(State.SENDING))
             ).all()
-        return {row.url_hash for row in rows}, {Kind(row.kind) for row in rows}
+        return {row.url for row in rows}, {Kind(row.kind) for row in rows}
 
     def note(self, found: Sequence[ForeignJob]) -> int:
         """Keep the jobs of other programs for the operator; returns how many were seen for the first time."""

@@ -44,11 +44,18 @@ class LetterCode(StrEnum):
 
 
 class Kind(StrEnum):
-    """What a job is to the service; a target's row shows as what it was sent, or is to be sent."""
+    """What a job is to the service; a target's row shows as what it was sent, or is to be sent.
+
+    ``ALONE`` is no kind of job: it marks a planned row that goes into no batch, since one with it did not arrive.
+    """
 
     EXTRACT = "extract"
     BATCH = "batch"
     CRAWL = "crawl"
+    ALONE = "alone"
+
+
+JOB_KINDS = (Kind.EXTRACT, Kind.BATCH, Kind.CRAWL)
 
 
 @dataclass(frozen=True)

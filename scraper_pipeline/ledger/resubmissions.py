@@ -7,7 +7,7 @@ from typing import Literal
 from sqlalchemy import Connection, insert, literal, select, update
 
 from scraper_pipeline.ledger.base import StorePart, chunked, in_state
-from scraper_pipeline.ledger.records import State
+from scraper_pipeline.ledger.records import Kind, State
 from scraper_pipeline.ledger.schema import dead_letters, submissions
 
 Which = Literal["failed", "all"]
@@ -24,6 +24,7 @@ class SettledTarget:
     job_id: str | None
     state: State
     given_up: bool
+    kind: Kind = Kind.EXTRACT
 
 
 class ResubmissionStore(StorePart):
@@ -36,12 +37,15 @@ class ResubmissionStore(StorePart):
         states = (State.DEAD,) if which == "failed" else (State.DEAD, State.STORED)
         with self.reading() as connection:
             rows = connection.execute(
-                select(_row.id, _row.target_id, _row.url, _row.job_id, _row.state, _row.given_up)
+                select(_row.id, _row.target_id, _row.url, _row.job_id, _row.state, _row.given_up, _row.kind)
                 .where(self.in_scope(submissions), _row.partition_key == partition_key, in_state(*states))
                 .order_by(_row.id)
                 .limit(limit)
             ).all()
-        return [SettledTarget(r.id, r.target_id, r.url, r.job_id, State(r.state), r.given_up) for r in rows]
+        return [
+            SettledTarget(r.id, r.target_id, r.url, r.job_id, State(r.state), r.given_up, Kind(r.kind))
+            for r in rows
+        ]
 
     def resubmit(self, targets: Iterable[SettledTarget]) -> int:
         """Supersede the rows, resolve their letters and plan the next attempt, whose cap counts from there.

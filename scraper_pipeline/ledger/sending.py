@@ -88,12 +88,14 @@ class SendingStore(StorePart):
         """Claim rows that share the options of the one that has waited longest: as a batch, or one by one."""
         now = self.clock()
         first = connection.execute(
-            self._claimable(partition_key, 1, now, _row.options, where=IS_PAGE)
+            self._claimable(partition_key, 1, now, _row.options, _row.kind, where=IS_PAGE)
         ).first()
         if first is None:
             return []
-        fits = terms.fits(first.options)
-        alike = and_(IS_PAGE, _row.options == first.options)
+        fits = first.kind != Kind.ALONE and terms.fits(first.options)
+        alike = and_(
+            IS_PAGE, _row.options == first.options, (_row.kind == Kind.ALONE) == (first.kind == Kind.ALONE)
+        )
         most = max(limit, terms.largest) if fits else limit
         row_ids = list(connection.scalars(self._claimable(partition_key, most, now, where=alike)))
         is_batch = fits and len(row_ids) >= terms.smallest
@@ -114,6 +116,23 @@ class SendingStore(StorePart):
                 return self._claim(connection, select(chosen.c.id), lease_seconds)
         except IntegrityError:
             return []  # another process sends the same URL at this moment
+
+    def has_due_crawl(self, partition_key: str) -> bool:
+        """Whether a crawl could be sent now if only there were room for all that it may cost."""
+        with self.reading() as connection:
+            due = self._claimable(partition_key, 1, self.clock(), where=IS_CRAWL)
+            return connection.execute(due).first() is not None
+
+    def pages_planned(self, partition_key: str) -> int:
+        """The most pages that the partition's planned rows may cost: one each, and of a crawl its limit."""
+        pages = case((IS_PAGE, 1), else_=MOST_PAGES)
+        with self.reading() as connection:
+            planned = connection.scalar(
+                select(func.sum(pages)).where(
+                    self.in_scope(submissions), _row.partition_key == partition_key, in_state(State.PLANNED)
+                )
+            )
+        return planned or 0
 
     def _claim(
         self,
@@ -174,6 +193,7 @@ class SendingStore(StorePart):
             other.c.feed == _row.feed,
             other.c.partition_key == _row.partition_key,
             other.c.id < _row.id,
+            (other.c.kind == Kind.CRAWL) == IS_CRAWL,
             or_(other.c.not_before.is_(None), other.c.not_before <= now),
         )
         waiting = other.c.state.in_([LITERAL[State.PLANNED], LITERAL[State.SENDING]])

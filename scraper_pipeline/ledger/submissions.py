@@ -267,7 +267,14 @@ class SubmissionStore(SendingStore):
             rows = connection.execute(
                 update(submissions)
                 .where(overdue)
-                .values(state=State.PLANNED, request_id=None, sent_at=None, lease_until=None)
+                .values(
+                    state=State.PLANNED,
+                    request_id=None,
+                    sent_at=None,
+                    lease_until=None,
+                    # A batch that never arrived may have been refused for one of its URLs.
+                    kind=case((_row.kind == Kind.BATCH, Kind.ALONE), else_=_row.kind),
+                )
                 .returning(_row.partition_key)
             ).all()
             self.bump_revisions(connection, [row.partition_key for row in rows])

@@ -5,7 +5,6 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import ceil
-from urllib.parse import urlsplit, urlunsplit
 
 from scraper_pipeline.ledger import (
     ClaimedJob,
@@ -23,6 +22,7 @@ from scraper_pipeline.ledger import (
     unmark_url,
 )
 from scraper_pipeline.lifecycle.policy import LifecyclePolicy, is_past
+from scraper_pipeline.lifecycle.spelling import spelling
 from scraper_pipeline.lifecycle.verdicts import EXPIRED, failure_of, later, stored_page, unknown_job
 from scraper_pipeline.scraper_api import (
     LARGEST_RESULTS_PAGE,
@@ -34,6 +34,10 @@ from scraper_pipeline.scraper_api import (
     JobNotFound,
     ScraperClient,
 )
+
+DOUBTS = 5  # readings of a page that is not what the counts promise, before it is taken as it is
+_TOO_LARGE = Failure(LetterCode.TOO_LARGE, "The page is there, and is larger than is read.", retryable=False)
+_UNREADABLE = Failure(LetterCode.UNREADABLE, "The page is there, and can't be read.", retryable=False)
 
 
 @dataclass
@@ -58,6 +62,8 @@ class BulkReading:
     _began_at: int = 0
     _too_large: int = 0
     _unreadable: int = 0
+    _running: set[str] = field(default_factory=set)
+    _is_in_doubt: bool = False
 
     async def next(self) -> JobOutcome:
         """The next outcome. Raises ScraperError, with what was read before already handed over."""
@@ -66,6 +72,9 @@ class BulkReading:
             if verdict is not None:
                 self.is_over = True
                 return JobOutcome(self.job, verdict)
+        if self._is_in_doubt:
+            self.is_over = True
+            return JobOutcome(self.job, later(self.ledger, self.job, self.policy, self.chance))
         try:
             return JobOutcome(self.job, await self._read())
         except JobExpired:
@@ -89,7 +98,7 @@ class BulkReading:
         self._whole = whole
         self._waiting = self.ledger.outcomes.waiting_items(self.job.job_id)
         for key, url in self._waiting.items():
-            self._by_spelling.setdefault(_spelling(url), []).append(key)
+            self._by_spelling.setdefault(spelling(url), []).append(key)
         self._pages_read = self._began_at = self.job.pages_read
         return None
 
@@ -111,6 +120,9 @@ class BulkReading:
                     raise answer
                 break
             items += self._take(answer)
+            if self._may_change(answer):
+                self._is_in_doubt = True
+                return self._part(items)
             self._pages_read += 1
             is_last = self._is_last(answer)
             if is_last:
@@ -126,6 +138,20 @@ class BulkReading:
         invalid = self._invalid()
         items += self._explained(missing - invalid)
         return Ended(tuple(items), self._whole.status, self._whole.completed_at, invalid)
+
+    def _may_change(self, parts: Sequence[Batch | Crawl]) -> bool:
+        """Whether this page lacks items that the count promises, or has some that still run: it is read again later.
+
+        What stays so over several readings is taken for what there is.
+        """
+        if self.job.tries > DOUBTS or self._whole is None:
+            return False
+        lines = sum(len(part.items) + part.unreadable + part.too_large for part in parts)
+        total = self._whole.total
+        promised = (
+            0 if total is None else min(LARGEST_RESULTS_PAGE, total - LARGEST_RESULTS_PAGE * self._pages_read)
+        )
+        return lines < promised or any(not item.is_terminal for part in parts for item in part.items)
 
     def _pages_to_read(self) -> int:
         assert self._whole is not None  # noqa: S101 (looked at before)
@@ -155,9 +181,14 @@ class BulkReading:
             self._unreadable += part.unreadable
             for item in part.items:
                 key = self._key_of(item)
-                if item.is_terminal and key not in self._seen:
+                if not item.is_terminal:
+                    self._running.add(key)
+                elif key not in self._seen:
                     self._seen.add(key)
                     taken.append(self._outcome(key, item))
+            if self.job.kind == Kind.CRAWL:
+                # Pages that can't be read have no row of their own: they are counted with those that failed.
+                taken += [ItemOutcome("", _UNREADABLE)] * (part.too_large + part.unreadable)
         return taken
 
     def _key_of(self, item: BatchItem | CrawlItem) -> str:
@@ -166,7 +197,7 @@ class BulkReading:
         key = hash_url(url)
         if key in self._waiting or self.job.kind == Kind.CRAWL:
             return key
-        same = self._by_spelling.get(_spelling(url), [])
+        same = self._by_spelling.get(spelling(url), [])
         return same[0] if len(same) == 1 else key
 
     def _outcome(self, key: str, item: BatchItem | CrawlItem) -> ItemOutcome:
@@ -185,22 +216,10 @@ class BulkReading:
         return frozenset(hash_url(unmark_url(url)) for url in self._whole.invalid_urls)
 
     def _explained(self, missing: set[str]) -> list[ItemOutcome]:
-        """Items that can't be told apart but are known to be there: too large to be read, or not readable."""
+        """Outcomes of items that are there and can't be had: they run for ever, are too large, or not readable."""
+        found = [ItemOutcome(key, _UNREADABLE) for key in sorted(missing & self._running)]
+        missing = missing - self._running
         if missing and len(missing) <= self._too_large + self._unreadable:
-            code = LetterCode.TOO_LARGE if self._too_large >= len(missing) else LetterCode.UNREADABLE
-            failure = Failure(code, "The item is there, and can't be read.", retryable=False)
-            return [ItemOutcome(key, failure) for key in sorted(missing)]
-        return []
-
-
-def _spelling(url: str) -> str:
-    """The URL in the spelling that services normalise to: host in lower case, a path, and no fragment."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return url
-    return urlunsplit(
-        parts._replace(
-            scheme=parts.scheme.lower(), netloc=parts.netloc.lower(), path=parts.path or "/", fragment=""
-        )
-    )
+            failure = _TOO_LARGE if self._too_large >= len(missing) else _UNREADABLE
+            found += [ItemOutcome(key, failure) for key in sorted(missing)]
+        return found

@@ -5,11 +5,20 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from math import ceil
 
-from scraper_pipeline.ledger import DueJob, Kind, Ledger
+from scraper_pipeline.ledger import JOB_KINDS, DueJob, Kind, Ledger
 from scraper_pipeline.lifecycle.listing import PAGE_SIZE, Line, lister
 from scraper_pipeline.lifecycle.policy import LifecyclePolicy
 from scraper_pipeline.lifecycle.service_clock import ServiceClock
-from scraper_pipeline.scraper_api import JobNotFound, ScraperClient
+from scraper_pipeline.scraper_api import JobExpired, JobNotFound, ScraperClient, ScraperError
+
+
+@dataclass(frozen=True)
+class Gone:
+    """A job that the service says has ended long ago: settlement finds out what is left of it."""
+
+    job_id: str
+    status: str = "expired"
+    is_terminal: bool = True
 
 
 @dataclass
@@ -24,6 +33,7 @@ class Looking:
     clock: ServiceClock
     requests: int = 0
     seen: dict[str, Line | None] = field(default_factory=dict)
+    unreadable: set[str] = field(default_factory=set)
 
     @property
     def seconds_left(self) -> float:
@@ -35,8 +45,16 @@ class Looking:
 
     async def look(self, due: list[DueJob]) -> None:
         """See each due job's line, or None where a whole listing lacks it, by the cheaper of the two ways."""
-        for kind in Kind:
-            await self._look_at_kind(kind, [job for job in due if job.kind == kind])
+        failures: list[ScraperError] = []
+        for kind in JOB_KINDS:
+            try:
+                await self._look_at_kind(kind, [job for job in due if job.kind == kind])
+            except ScraperError as error:
+                if error.scope == "account":
+                    raise
+                failures.append(error)
+        if failures and not self.seen:
+            raise failures[0]
 
     async def _look_at_kind(self, kind: Kind, due: list[DueJob]) -> None:
         if not due:
@@ -51,11 +69,23 @@ class Looking:
             await self._look_at_kind(kind, due[middle:])
 
     async def _look_one_by_one(self, kind: Kind, due: list[DueJob]) -> None:
+        """Ask for each; what is the matter with one job keeps no other from being seen."""
+        failures: list[ScraperError] = []
         for job in due:
             if self.is_over:
-                return
+                break
             self.requests += 1
-            self.seen[job.job_id] = await self._look_at(kind, job.job_id)
+            try:
+                self.seen[job.job_id] = await self._look_at(kind, job.job_id)
+            except ScraperError as error:
+                if kind is Kind.EXTRACT or error.scope == "account":
+                    raise
+                failures.append(error)
+                self.unreadable.add(job.job_id)
+        if failures and not self.seen:
+            # Is it these jobs, or the service? An outage is an error.
+            self.requests += 1
+            await lister(self.client, kind)(page_size=1, budget=self.seconds_left)
 
     async def _look_at(self, kind: Kind, job_id: str) -> Line | None:
         if kind is Kind.EXTRACT:
@@ -66,6 +96,8 @@ class Looking:
             whole: Line = await look(job_id, budget=self.seconds_left)
         except JobNotFound:
             return None
+        except JobExpired:
+            return Gone(job_id)
         return whole
 
     async def _look_by_listing(self, kind: Kind, due: list[DueJob], first: datetime, last: datetime) -> bool:

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from time import monotonic as system_monotonic
 
 from scraper_pipeline.ledger import Channel, DueJob, Ledger
-from scraper_pipeline.lifecycle.listing import Line
 from scraper_pipeline.lifecycle.looking import Looking
 from scraper_pipeline.lifecycle.policy import LifecyclePolicy, is_past
 from scraper_pipeline.lifecycle.service_clock import ServiceClock
@@ -17,7 +16,7 @@ from scraper_pipeline.scraper_api import TERMINAL_STATUSES, ScraperClient
 LOOK_LIMIT = 10_000
 POLL_LEASE = "poll"
 EVERYWHERE = "*"
-KNOWN_STATUSES = TERMINAL_STATUSES | {"queued", "processing"}
+KNOWN_STATUSES = TERMINAL_STATUSES | {"expired", "queued", "processing"}
 _MISSING_AFTER_LOOKS = 3
 
 
@@ -61,7 +60,7 @@ async def poll_jobs(
                 await this_round.look(due)
             finally:
                 report.requests = this_round.requests
-            _conclude(ledger, policy, due, this_round.seen, report, chance)
+            _conclude(ledger, policy, due, this_round, report, chance)
     finally:
         rest = report.requests / policy.status_requests_per_second
         ledger.leases.take(POLL_LEASE, EVERYWHERE, holder, rest, force=True)
@@ -72,7 +71,7 @@ def _conclude(
     ledger: Ledger,
     policy: LifecyclePolicy,
     due: list[DueJob],
-    seen: dict[str, Line | None],
+    this_round: Looking,
     report: PollReport,
     chance: random.Random,
 ) -> None:
@@ -80,7 +79,10 @@ def _conclude(
     ended, to_settle = [], []
     looks: dict[str, datetime | None] = {}
     statuses: dict[str, str] = {}
+    seen = this_round.seen
     for job in due:
+        if job.job_id in this_round.unreadable and is_past(ledger, job.accepted_at, policy.job_timeout):
+            to_settle.append(job.job_id)  # which gives it up if it can't be read, either
         if job.job_id not in seen:
             continue  # not reached: its look stays due
         line = seen[job.job_id]

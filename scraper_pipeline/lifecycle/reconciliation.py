@@ -1,7 +1,7 @@
 """The sweep: whatever the other channels have missed is found in the service's own list of jobs."""
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from time import monotonic as system_monotonic
@@ -9,6 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from scraper_pipeline.ledger import (
+    JOB_KINDS,
     Channel,
     DueJob,
     ForeignJob,
@@ -16,18 +17,20 @@ from scraper_pipeline.ledger import (
     Ledger,
     Target,
     UnsettledJob,
-    hash_url,
-    unmark_url,
+    is_marked_url,
 )
 from scraper_pipeline.lifecycle.listing import Line, WindowReader, lister
 from scraper_pipeline.lifecycle.looking import Looking
 from scraper_pipeline.lifecycle.policy import LifecyclePolicy, is_past
 from scraper_pipeline.lifecycle.resolution import ResolutionReport, resolve_lost_answers
 from scraper_pipeline.lifecycle.service_clock import ServiceClock
-from scraper_pipeline.scraper_api import NotOffered, ScraperClient
+from scraper_pipeline.lifecycle.spelling import spelling
+from scraper_pipeline.lifecycle.submission import stops_account
+from scraper_pipeline.scraper_api import NotOffered, ScraperClient, ScraperError
 
 SLICE = timedelta(hours=1)
 
+Lines = Sequence[tuple[Kind, Any]]
 MakeTarget = Callable[[str], Target | None]
 
 
@@ -36,8 +39,9 @@ class SweepReport:
     """What one sweep found, by kind. ``listed`` counts jobs, ``requests`` listing calls.
 
     ``ended`` had ended unseen, ``overdue`` and ``missing`` are looked at by the next settlement, ``stale`` is news that
-    was received long ago and not processed, ``unbound_news`` news of jobs that are not ours. ``is_whole`` is false if
-    the service would not list every job, or not in time; the next sweep begins there again.
+    was received long ago and not processed, ``unbound_news`` news of jobs that are not ours. ``unresolved_because``
+    says why lost answers could not be looked up, if so. ``is_whole`` is false if the service would not list every job,
+    or not in time; the next sweep begins there again.
     """
 
     resolution: ResolutionReport = field(default_factory=ResolutionReport)
@@ -51,12 +55,14 @@ class SweepReport:
     foreign: int = 0
     adopted: int = 0
     is_whole: bool = True
+    unresolved_because: str | None = None
 
     @property
     def figures(self) -> dict[str, int]:
         """Everything as numbers, by name; what became of lost answers begins with ``answers_``."""
         told = asdict(self)
         resolution = told.pop("resolution")
+        told["answers_could_be_asked_about"] = told.pop("unresolved_because") is None
         told["requests"] += resolution.pop("requests")
         return {
             **{name: int(value) for name, value in told.items()},
@@ -84,18 +90,26 @@ async def reconcile_jobs(
     report = SweepReport()
     sweep_id = ledger.sweeps.begin()
     end = monotonic() + seconds
-    report.resolution = await resolve_lost_answers(
-        ledger, client, policy, seconds=seconds / 2, monotonic=monotonic, chance=chance
-    )
+    try:
+        report.resolution = await resolve_lost_answers(
+            ledger, client, policy, seconds=seconds / 2, monotonic=monotonic, chance=chance
+        )
+    except ScraperError as error:
+        if stops_account(error):
+            raise
+        report.unresolved_because = str(error)
     listing = _Listing(ledger, client, policy, end, monotonic)
     try:
-        report.is_whole = await listing.read(sweep_id)
-        ours = _look_for(ledger, policy)
+        report.is_whole = await listing.read(
+            sweep_id, lambda lines: _note_foreign(ledger, policy, lines, listing.clock, make_target, report)
+        )
+        ours, seen = _look_for(ledger, policy), listing.seen
         looking = Looking(ledger, client, policy, end, monotonic, listing.clock)
-        await looking.look([_due(job) for job in ours if job.job_id not in listing.seen])
+        await looking.look([_due(job) for job in ours if job.job_id not in seen])
         report.requests += looking.requests
-        _record(ledger, policy, ours, {**looking.seen, **listing.seen}, report)
-        _note_foreign(ledger, policy, listing, make_target, report)
+        _record(ledger, policy, ours, {**looking.seen, **seen}, report)
+        ledger.foreign_jobs.forget_ours()
+        report.foreign, _ = ledger.foreign_jobs.newest(0)
         report.stale, report.unbound_news = ledger.sweeps.pending_events(
             ledger.clock() - timedelta(seconds=policy.sweep_after)
         )
@@ -126,40 +140,39 @@ class _Listing:
     def requests(self) -> int:
         return sum(reader.requests for reader in self.readers.values())
 
-    async def read(self, sweep_id: int) -> bool:
+    async def read(self, sweep_id: int, note: Callable[[Lines], None]) -> bool:
         """Read from shortly before the watermark to a bound fixed at the start; whether all of it was seen whole.
 
-        Oldest first, slice by slice: the watermark follows, and so a sweep that is cut short has brought the next one
-        forward.
+        Oldest first, slice by slice, each noted before the watermark follows: a sweep that is cut short has brought the
+        next one forward. None goes back further than jobs are watched.
         """
-        for kind in Kind:
+        for kind in JOB_KINDS:
             self.readers[kind] = WindowReader(lister(self.client, kind), self.end, self.monotonic)
         self.clock.learn(await self.readers[Kind.EXTRACT].page(None, None, 1, 1))
         bound = self.clock.earliest(self.ledger.clock())
         seen_until = self.ledger.sweeps.seen_until()
         start = min(seen_until or bound, bound) - timedelta(seconds=self.policy.sweep_overlap)
+        start = max(start, bound - timedelta(seconds=self.policy.watch_for))
         all_whole = True
         while start < bound:
             until = min(start + SLICE, bound)
+            lines: list[tuple[Kind, Any]] = []
             for kind in tuple(self.readers):
-                all_whole &= await self._read_slice(kind, start, until)
+                found, is_whole = await self._read_slice(kind, start, until)
+                lines += [(kind, line) for line in found]
+                all_whole &= is_whole
+            note(lines)
             if all_whole:
                 self.ledger.sweeps.note_seen(sweep_id, until)
             start = until
         return all_whole
 
-    async def _read_slice(self, kind: Kind, start: datetime, until: datetime) -> bool:
+    async def _read_slice(self, kind: Kind, start: datetime, until: datetime) -> tuple[list[Any], bool]:
         try:
-            _, is_whole = await self.readers[kind].read(start, until)
+            return await self.readers[kind].read(start, until)
         except NotOffered:
             del self.readers[kind]  # the service has no such jobs
-            return True
-        return is_whole
-
-    def lines(self) -> Iterator[tuple[Kind, Any]]:
-        for kind, reader in self.readers.items():
-            for line in reader.seen.values():
-                yield kind, line
+            return [], True
 
 
 def _look_for(ledger: Ledger, policy: LifecyclePolicy) -> list[UnsettledJob]:
@@ -205,7 +218,8 @@ def _record(
 def _note_foreign(
     ledger: Ledger,
     policy: LifecyclePolicy,
-    listing: _Listing,
+    lines: Lines,
+    clock: ServiceClock,
     make_target: MakeTarget | None,
     report: SweepReport,
 ) -> None:
@@ -214,23 +228,23 @@ def _note_foreign(
     urls, kinds = ledger.foreign_jobs.being_sent()
     seen = [
         ForeignJob(line.job_id, getattr(line, "url", None), line.status, line.created_at, kind)
-        for kind, line in listing.lines()
+        for kind, line in lines
         if kind is Kind.EXTRACT or kind not in kinds
     ]
-    seen = [job for job in seen if job.url is None or hash_url(unmark_url(job.url)) not in urls]
+    being_sent = {spelling(url) for url in urls}
+    seen = [job for job in seen if job.url is None or spelling(job.url) not in being_sent]
     bound = ledger.submissions.bound_jobs(job.job_id for job in seen)
     foreign = [job for job in seen if job.job_id not in bound]
     ledger.foreign_jobs.note(foreign)
     if make_target is not None:
-        report.adopted = sum(_adopt(ledger, policy, job, listing.clock, make_target) for job in foreign)
-    ledger.foreign_jobs.forget_ours()
-    report.foreign, _ = ledger.foreign_jobs.newest(0)
+        report.adopted += sum(_adopt(ledger, policy, job, clock, make_target) for job in foreign)
 
 
 def _adopt(
     ledger: Ledger, policy: LifecyclePolicy, job: ForeignJob, clock: ServiceClock, make_target: MakeTarget
 ) -> bool:
-    target = make_target(job.url) if job.url else None
+    # A marked one was ours once: its answer was lost, and its target has gone its own way since.
+    target = make_target(job.url) if job.url and not is_marked_url(job.url) else None
     if target is None or job.created_at is None:
         return False  # nobody can say what it is for, or of which day
     created_at = job.created_at - clock.most_ahead

@@ -1,22 +1,23 @@
 """Rule 5: rows whose answer was lost are resolved by a complete listing of the jobs made in their time."""
 
 import random
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
 from time import monotonic as system_monotonic
 from typing import Any
 
-from scraper_pipeline.ledger import Kind, Ledger, OverdueSubmission, is_marked_url, mark_url, unmark_url
+from scraper_pipeline.ledger import Kind, Ledger, OverdueSubmission
+from scraper_pipeline.lifecycle.candidates import FINDERS, Candidate, Search
 from scraper_pipeline.lifecycle.listing import WindowReader, lister
 from scraper_pipeline.lifecycle.policy import LifecyclePolicy, is_past
 from scraper_pipeline.lifecycle.service_clock import ServiceClock
 from scraper_pipeline.scraper_api import (
     BatchSummary,
     CrawlSummary,
-    DeadlineExceeded,
     JobSummary,
     ScraperClient,
+    ScraperError,
 )
 
 _Made = JobSummary | BatchSummary | CrawlSummary
@@ -58,37 +59,61 @@ async def resolve_lost_answers(
     """
     report = ResolutionReport()
     chance = chance or random.Random()  # noqa: S311 (jitter)
-    overdue = ledger.submissions.overdue(policy.send_grace)
     end = monotonic() + seconds
-    undecided = list(overdue)
-    try:
-        for kind, find in _FINDERS.items():
-            requests = [request for request in overdue if request.kind == kind]
-            if not requests:
-                continue
-            reader: WindowReader[Any] = WindowReader(lister(client, kind), end, monotonic)
-            try:
-                clock = ServiceClock()
-                clock.learn(await reader.page(None, None, 1, 1))
-                for window in _windows(requests, clock, policy):
-                    jobs, is_whole = await reader.read(window.start, window.end)
-                    undecided = [request for request in undecided if request not in window.requests]
-                    if not is_whole:
-                        _wait(ledger, policy, window.requests, report)
-                        continue
-                    bound = ledger.submissions.bound_jobs(job.job_id for job in jobs)
-                    free = [job for job in jobs if job.job_id not in bound]
-                    for request in window.requests:
-                        made_since = [job for job in free if _may_be_made_since(job, request, clock)]
-                        found = await find(client, policy, request, made_since)
-                        _resolve(ledger, policy, request, found, report, chance)
-            finally:
-                report.requests += reader.requests
-    except DeadlineExceeded:
-        # Listings that never end in time must not keep a row beyond its hard limit, either.
-        _wait(ledger, policy, undecided, report)
-        raise
+    failures: list[ScraperError] = []
+    overdue = ledger.submissions.overdue(policy.send_grace)
+    for kind in FINDERS:
+        requests = [request for request in overdue if request.kind == kind]
+        if not requests:
+            continue
+        resolving = _Resolving(ledger, client, policy, report, end, monotonic, chance, requests)
+        try:
+            await resolving.resolve(kind)
+        except ScraperError as error:
+            # What can't be asked about must not keep a row beyond its hard limit, and no other kind from its turn.
+            _wait(ledger, policy, resolving.undecided, report)
+            failures.append(error)
+    if failures:
+        raise failures[0]
     return report
+
+
+@dataclass
+class _Resolving:
+    """The resolution of one kind of requests; ``undecided`` are those that it has not come to yet."""
+
+    ledger: Ledger
+    client: ScraperClient
+    policy: LifecyclePolicy
+    report: ResolutionReport
+    end: float
+    monotonic: Callable[[], float]
+    chance: random.Random
+    undecided: list[OverdueSubmission]
+
+    async def resolve(self, kind: Kind) -> None:
+        reader: WindowReader[Any] = WindowReader(lister(self.client, kind), self.end, self.monotonic)
+        search = Search(self.client, self.policy.mark_urls, lambda: max(0.0, self.end - self.monotonic()))
+        try:
+            clock = ServiceClock()
+            clock.learn(await reader.page(None, None, 1, 1))
+            for window in _windows(self.undecided, clock, self.policy):
+                jobs, is_whole = await reader.read(window.start, window.end)
+                bound = self.ledger.submissions.bound_jobs(job.job_id for job in jobs)
+                free = [job for job in jobs if job.job_id not in bound]
+                for request in window.requests:
+                    found = await self._find(kind, search, request, free, clock) if is_whole else None
+                    self.undecided.remove(request)
+                    _resolve(self.ledger, self.policy, request, found, self.report, self.chance)
+        finally:
+            self.report.requests += reader.requests
+
+    async def _find(
+        self, kind: Kind, search: Search, request: OverdueSubmission, free: list[Any], clock: ServiceClock
+    ) -> list[Candidate] | None:
+        skew = timedelta(seconds=self.policy.clock_skew)
+        made_since = [job for job in free if _may_be_made_since(job, request, clock, skew)]
+        return await FINDERS[kind](search, request, made_since)
 
 
 def _windows(
@@ -107,71 +132,12 @@ def _windows(
     return windows
 
 
-@dataclass(frozen=True)
-class _Candidate:
-    job_id: str
-    status: str
-    is_terminal: bool
+def _may_be_made_since(job: _Made, request: OverdueSubmission, clock: ServiceClock, skew: timedelta) -> bool:
+    """Whether the job was made after the request's claim; one of unknown age may have been.
 
-
-async def _find_single(
-    client: ScraperClient, policy: LifecyclePolicy, request: OverdueSubmission, jobs: Sequence[JobSummary]
-) -> list[_Candidate] | None:
-    """Jobs for exactly the request's URL.
-
-    The marker is looked for only where the service is seen to echo it: one that drops fragments lists bare URLs.
+    The claim may have been timed by another host's clock, or by this one's before it was set.
     """
-    is_marked = policy.mark_urls and any(is_marked_url(job.url) for job in jobs)
-    url = mark_url(request.url, request.request_id) if is_marked else request.url
-    return [_Candidate(job.job_id, job.status, job.is_terminal) for job in jobs if job.url == url]
-
-
-async def _find_batch(
-    client: ScraperClient, policy: LifecyclePolicy, request: OverdueSubmission, jobs: Sequence[BatchSummary]
-) -> list[_Candidate] | None:
-    """Batches that hold nothing but URLs of the request; None while one that may be is not readable yet."""
-    sent, found = set(request.urls), []
-    for job in jobs:
-        if job.accepted_urls is not None and job.accepted_urls > len(sent):
-            continue
-        if not job.is_terminal:
-            return None
-        if await _holds_only(client, job.job_id, sent):
-            found.append(_Candidate(job.job_id, job.status, job.is_terminal))
-    return found
-
-
-async def _holds_only(client: ScraperClient, job_id: str, sent: set[str]) -> bool:
-    async for part in client.read_batch(job_id):
-        if any(unmark_url(item.url) not in sent for item in part.items):
-            return False
-    return True
-
-
-async def _find_crawl(
-    client: ScraperClient, policy: LifecyclePolicy, request: OverdueSubmission, jobs: Sequence[CrawlSummary]
-) -> list[_Candidate] | None:
-    """Crawls that began at the request's URL; None while that of one is not to be had."""
-    found = []
-    for job in jobs:
-        began_at = job.url or (await client.look_at_crawl(job.job_id)).url
-        if began_at is None:
-            return None
-        if unmark_url(began_at) == request.url:
-            found.append(_Candidate(job.job_id, job.status, job.is_terminal))
-    return found
-
-
-_FINDERS: Mapping[Kind, Callable[..., Awaitable[list[_Candidate] | None]]] = {
-    Kind.EXTRACT: _find_single,
-    Kind.BATCH: _find_batch,
-    Kind.CRAWL: _find_crawl,
-}
-
-
-def _may_be_made_since(job: _Made, request: OverdueSubmission, clock: ServiceClock) -> bool:
-    """Whether the job was made after the request's claim; one of unknown age may have been."""
-    return _latest_creation(job) >= clock.earliest(request.sent_at)
+    return _latest_creation(job) >= clock.earliest(request.sent_at) - skew
 
 
 def _latest_creation(job: _Made) -> datetime:
@@ -188,7 +154,7 @@ def _resolve(
     ledger: Ledger,
     policy: LifecyclePolicy,
     request: OverdueSubmission,
-    candidates: list[_Candidate] | None,
+    candidates: list[Candidate] | None,
     report: ResolutionReport,
     chance: random.Random,
 ) -> None:
@@ -198,7 +164,7 @@ def _resolve(
     if candidates is None or several_may_end:
         _wait(ledger, policy, [request], report)
         return
-    candidates.sort(key=lambda job: job.status != "completed")
+    candidates.sort(key=lambda job: (-job.urls, job.status != "completed"))
     first_look_at = ledger.clock() + policy.look_delay(0, chance)
     job_id = candidates[0].job_id if candidates else "none"
     if ledger.submissions.resolve(request.request_id, job_id, first_look_at, policy.send_grace, request.kind):

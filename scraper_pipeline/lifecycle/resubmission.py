@@ -2,8 +2,16 @@
 
 from dataclasses import dataclass
 
-from scraper_pipeline.ledger import Channel, Ledger, SettledTarget, Which
-from scraper_pipeline.scraper_api import JobExpired, JobNotFound, ScraperClient
+from scraper_pipeline.ledger import Channel, Kind, Ledger, SettledTarget, Which
+from scraper_pipeline.scraper_api import (
+    Batch,
+    Crawl,
+    Job,
+    JobExpired,
+    JobNotFound,
+    ScraperClient,
+    ScraperError,
+)
 
 
 @dataclass
@@ -18,27 +26,49 @@ class ResubmissionReport:
 async def resubmit_targets(
     ledger: Ledger, client: ScraperClient, partition_key: str, which: Which, limit: int | None = None
 ) -> ResubmissionReport:
-    """Plan a partition's dead targets ("failed"), or all settled ones, once more. Raises ScraperError."""
+    """Plan a partition's dead targets ("failed"), or all settled ones, once more, ``limit`` at most.
+
+    A target whose job can't be asked about counts as running. Raises the ScraperError of the account.
+    """
     report = ResubmissionReport()
     free: list[SettledTarget] = []
-    for target in ledger.resubmissions.settled_targets(partition_key, which, limit):
-        fate = await _fate_of_given_up(client, target) if target.given_up and target.job_id else "over"
+    fates: dict[str, str] = {}  # one answer serves all rows of a batch
+    for target in ledger.resubmissions.settled_targets(partition_key, which):
+        if limit is not None and len(free) >= limit:
+            break
+        fate = "over"
+        if target.given_up and target.job_id:
+            if target.job_id not in fates:
+                fates[target.job_id] = await _fate_of_given_up(client, target.kind, target.job_id)
+            fate = fates[target.job_id]
         if fate == "over":
             free.append(target)
-        elif fate == "running":
-            report.running += 1
-        else:
+        elif fate == "completed":
             report.settled += 1
             ledger.news.record([target.job_id or ""], Channel.POLL)
+        else:
+            report.running += 1
     report.planned = ledger.resubmissions.resubmit(free)
     return report
 
 
-async def _fate_of_given_up(client: ScraperClient, target: SettledTarget) -> str:
+async def _fate_of_given_up(client: ScraperClient, kind: Kind, job_id: str) -> str:
+    """What became of a job that was given up: over, completed, running, or unknown, which counts as running."""
+    job: Job | Batch | Crawl
     try:
-        job = await client.get_job(target.job_id or "")
+        if kind is Kind.BATCH:
+            job = await client.look_at_batch(job_id)
+        elif kind is Kind.CRAWL:
+            job = await client.look_at_crawl(job_id)
+        else:
+            job = await client.get_job(job_id)
     except (JobNotFound, JobExpired):
         return "over"
-    if not job.is_terminal:
+    except ScraperError as error:
+        if error.scope == "account":
+            raise
+        return "unknown"
+    if not (job.is_terminal if isinstance(job, Job) else job.is_at_rest):
         return "running"
-    return "completed" if job.status == "completed" else "over"
+    # Of a batch the items decide: as long as its results can be had, they are settled instead of paid again.
+    return "completed" if job.status == "completed" or not isinstance(job, Job) else "over"

@@ -98,11 +98,10 @@ class Settlement:
             try:
                 outcome = runner.run(reading.next())
             except ScraperError as error:
-                if error.scope == "account":
+                if error.scope == "account" and not isinstance(error, Throttled):
                     self.ledger.outcomes.release([job])
                     raise
-                outcome = self._undecided(job)
-                yield [outcome]
+                yield [self._undecided(job)]
                 return
             yield [outcome]
             self._beat(holder)

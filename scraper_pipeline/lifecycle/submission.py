@@ -91,6 +91,7 @@ async def submit_jobs(
         claimed_at = monotonic()
         chunk = await asyncio.to_thread(_claim, ledger, partition_key, policy, room, batches)
         if not chunk:
+            report.limited = room is not None and ledger.submissions.has_due_crawl(partition_key)
             break
         sending = _Sending(ledger, client, policy, report, chance, batches)
         await sending.send(chunk, claimed_at + policy.send_lease)

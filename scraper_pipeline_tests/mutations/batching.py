@@ -1,16 +1,22 @@
 """Breakages of what the rules say of batches."""
 
 from scraper_pipeline_tests.mutations.breakage import Breakage, Edit
-from scraper_pipeline_tests.mutations.resolving import RESOLUTION
+from scraper_pipeline_tests.mutations.resolving import CANDIDATES
 
 BULK = "scraper_pipeline/lifecycle/bulk.py"
 SUBMITTING = "scraper_pipeline/lifecycle/submission.py"
 OUTCOMES = "scraper_pipeline/ledger/outcomes.py"
+_DOUBTFUL = "scraper_pipeline_tests/integration/lifecycle/test_doubtful_results.py"
 _BATCHES = "scraper_pipeline_tests/integration/lifecycle/test_batches.py"
 
 
 def _of_batches(name: str, edit: Edit, *tests: str) -> Breakage:
-    return Breakage(name, (edit,), tuple(f"{_BATCHES}::{test}" for test in tests), by_machine=False)
+    return Breakage(
+        name,
+        (edit,),
+        tuple(test if "::" in test else f"{_BATCHES}::{test}" for test in tests),
+        by_machine=False,
+    )
 
 
 BATCHES = (
@@ -63,23 +69,28 @@ BATCHES = (
     ),
     _of_batches(
         "any batch of the time is taken for ours",
-        Edit(RESOLUTION, "if any(unmark_url(item.url) not in sent for item in part.items):", "if False:"),
+        Edit(CANDIDATES, "if any(spelling(item.url) not in sent for item in part.items):", "if False:"),
         "test_a_batch_whose_answer_was_lost_is_found_by_its_urls",
         "test_a_batch_of_others_of_the_same_size_is_not_ours",
     ),
     _of_batches(
         "only a batch of the very same size is ours",
-        Edit(RESOLUTION, "job.accepted_urls > len(sent)", "job.accepted_urls != len(sent)"),
+        Edit(CANDIDATES, "job.accepted_urls > len(request.urls)", "job.accepted_urls != len(request.urls)"),
         "test_a_batch_that_left_out_invalid_urls_is_still_ours",
     ),
     _of_batches(
         "rows do not wait for a batch that may be ours and still runs",
         Edit(
-            RESOLUTION,
+            CANDIDATES,
             "        if not job.is_terminal:\n            return None",
             "        if not job.is_terminal:\n            continue",
         ),
         "test_while_a_batch_that_may_be_ours_still_runs_the_rows_wait",
+    ),
+    _of_batches(
+        "a page of results that is short counts as read",
+        Edit(BULK, "if self._may_change(answer):", "if False:"),
+        f"{_DOUBTFUL}::test_an_empty_page_of_results_is_read_again_and_not_paid_again",
     ),
     _of_batches(
         "a refused batch parks all of its rows",

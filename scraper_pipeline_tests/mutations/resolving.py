@@ -4,6 +4,7 @@ from scraper_pipeline_tests.mutations.breakage import Breakage, Edit
 from scraper_pipeline_tests.mutations.sending import SUBMISSIONS
 
 RESOLUTION = "scraper_pipeline/lifecycle/resolution.py"
+CANDIDATES = "scraper_pipeline/lifecycle/candidates.py"
 RESUBMITTING = "scraper_pipeline/lifecycle/resubmission.py"
 RESUBMISSIONS = "scraper_pipeline/ledger/resubmissions.py"
 _RESOLVING = "scraper_pipeline_tests/integration/ledger/test_resolving.py"
@@ -71,7 +72,7 @@ LOST_ANSWERS = (
     ),
     Breakage(
         "a job for another URL is a candidate",
-        (Edit(RESOLUTION, "for job in jobs if job.url == url]", "for job in jobs]"),),
+        (Edit(CANDIDATES, "found = [job for job in jobs if job.url == url]", "found = list(jobs)"),),
         (f"{_RESOLUTION}::test_rows_of_one_run_are_told_apart_by_their_urls",),
     ),
     Breakage(
@@ -87,12 +88,12 @@ LOST_ANSWERS = (
     ),
     Breakage(
         "of several candidates the completed one is not preferred",
-        (Edit(RESOLUTION, '    candidates.sort(key=lambda job: job.status != "completed")\n', ""),),
+        (Edit(RESOLUTION, '(-job.urls, job.status != "completed")', "-job.urls"),),
         (f"{_RESOLUTION}::test_of_several_jobs_the_one_that_was_completed_is_taken",),
     ),
     Breakage(
         "a listing that may lack a line decides",
-        (Edit(RESOLUTION, "if not is_whole:", "if False:"),),
+        (Edit(RESOLUTION, "free, clock) if is_whole else None", "free, clock)"),),
         (f"{_RESOLUTION}::test_a_listing_that_stays_cut_short_proves_no_absence",),
     ),
     Breakage(
@@ -113,8 +114,8 @@ ON_PURPOSE = (
         (
             Edit(
                 RESUBMITTING,
-                'fate = await _fate_of_given_up(client, target) if target.given_up and target.job_id else "over"',
-                'fate = "over"',
+                "        if target.given_up and target.job_id:\n",
+                "        if False:\n",
             ),
         ),
         (f"{_RESUBMISSION}::test_a_given_up_job_that_was_completed_after_all_is_settled_instead",),
