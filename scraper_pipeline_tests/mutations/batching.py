@@ -6,6 +6,7 @@ from scraper_pipeline_tests.mutations.resolving import CANDIDATES
 BULK = "scraper_pipeline/lifecycle/bulk.py"
 SUBMITTING = "scraper_pipeline/lifecycle/submission.py"
 OUTCOMES = "scraper_pipeline/ledger/outcomes.py"
+_SETTLING = "scraper_pipeline_tests/integration/ledger/test_settling.py"
 _DOUBTFUL = "scraper_pipeline_tests/integration/lifecycle/test_doubtful_results.py"
 _BATCHES = "scraper_pipeline_tests/integration/lifecycle/test_batches.py"
 
@@ -20,6 +21,15 @@ def _of_batches(name: str, edit: Edit, *tests: str) -> Breakage:
 
 
 BATCHES = (
+    _of_batches(
+        "items are matched to rows by their position",
+        Edit(
+            OUTCOMES,
+            "items = {item.item_key: item.result for item in verdict.items}",
+            "items = {r.item_key: i.result for r, i in zip(rows, reversed(verdict.items), strict=False)}",
+        ),
+        "test_each_url_has_an_outcome_of_its_own_and_only_what_may_succeed_goes_out_again",
+    ),
     _of_batches(
         "the status of a batch decides about its items",
         Edit(BULK, 'if item.status != "completed":', 'if self._whole.status != "completed":'),
@@ -96,5 +106,11 @@ BATCHES = (
         "a refused batch parks all of its rows",
         Edit(SUBMITTING, "if isinstance(answer, RefusedSubmission) and len(request) > 1:", "if False:"),
         "test_a_batch_that_is_refused_is_sent_one_by_one",
+    ),
+    Breakage(
+        "a job is stamped while a row still waits for it",
+        (Edit(OUTCOMES, "_event.processed_at.is_(None), ~not_left)", "_event.processed_at.is_(None))"),),
+        (f"{_SETTLING}::test_a_job_is_not_stamped_while_a_row_still_waits_for_it",),
+        by_machine=False,
     ),
 )
