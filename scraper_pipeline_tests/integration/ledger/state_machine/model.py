@@ -227,7 +227,7 @@ class Model:
             assert job.item_key in {row.item_key for row in self.bound(job.job_id)}
             assert job.missing_since == self.jobs[job.job_id].missing_since
             news = self.news[job.job_id]
-            assert job.was_reported == bool(news.channels)
+            assert (job.reported_at is not None) == bool(news.channels)
             news.claimed_by, news.available_at = job.claim, now + timedelta(seconds=lease)
 
     def release_jobs(self, claimed: Iterable[ClaimedJob], now: datetime) -> None:

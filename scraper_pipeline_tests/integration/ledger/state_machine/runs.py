@@ -148,7 +148,9 @@ class SettlingRules(Stage):
             absent = now - (job.missing_since or now)
             if absent > timedelta(seconds=POLICY.lost_grace):
                 assert isinstance(verdict, GivenUp)
-                assert verdict.code is (LetterCode.EXPIRED if job.was_reported else LetterCode.LOST)
+                timeout = timedelta(seconds=POLICY.job_timeout)
+                is_old = job.reported_at is not None and now - job.reported_at > timeout
+                assert verdict.code is (LetterCode.EXPIRED if is_old else LetterCode.LOST)
             else:
                 assert isinstance(verdict, NotYet)
                 assert verdict.is_missing
