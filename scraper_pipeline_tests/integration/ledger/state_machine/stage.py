@@ -48,6 +48,7 @@ TARGETS = (target(A), target(A, {"render_js": True}), target(B))
 POLICY = LifecyclePolicy(
     send_lease=LEASE,
     send_grace=GRACE,
+    clock_skew=0.0,  # one clock serves all of them
     unresolved_after=900.0,
     job_timeout=400.0,
     lost_grace=90.0,
