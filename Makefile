@@ -24,7 +24,7 @@ dev: $(VENV)/.installed ## Serve Dagster's UI and daemon; with the sandbox unles
 	$(RUN) dev $(ARGS)
 
 test: check ## Run every check and every test
-	$(BIN)/python -m pytest -n 3 --dist loadfile --durations 25 $(SUITES) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations 25 $(SUITES) $(PYTEST_ARGS)
 
 check: $(VENV)/.installed-dev ## Lint, check the types, the layers and the dependencies
 	$(BIN)/ruff check
