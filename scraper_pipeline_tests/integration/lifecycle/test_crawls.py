@@ -1,6 +1,6 @@
 """Crawls against a real service: one target, whose pages land as results with where they were found."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -8,12 +8,21 @@ from sqlalchemy import select
 
 from scraper_pipeline.ledger import Channel
 from scraper_pipeline.ledger.schema import current_results, dead_letters, jobs, results, submissions
+from scraper_pipeline.sandbox import SandboxConfig, SandboxServer
 from scraper_pipeline.scraper_api import CrawlScope, NetworkError
 from scraper_pipeline.target_lists import make_target
 from scraper_pipeline_tests.integration.ledger.driving import rows
-from scraper_pipeline_tests.integration.lifecycle.world import DAY, World
+from scraper_pipeline_tests.integration.lifecycle.world import DAY, World, WorldClock
 
 POST = "POST /v1/crawl"
+
+
+@pytest.fixture
+def service(world_clock: WorldClock) -> Iterator[SandboxServer]:
+    """Crawls come across pages that never answer: these are given up soon."""
+    config = SandboxConfig(min_delay=0.0, max_delay=0.02, fetch_timeout=3.0)
+    with SandboxServer(config, clock=world_clock.for_service) as server:
+        yield server
 
 
 def _plan(world: World, path: str = "", **scope: int) -> str:

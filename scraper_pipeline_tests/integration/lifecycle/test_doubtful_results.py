@@ -1,5 +1,6 @@
 """Results that are not what the counts promise, answers that were lost: nothing is bought again, nothing is lost."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -34,6 +35,14 @@ class SetClock(WorldClock):
 @pytest.fixture
 def world_clock() -> SetClock:
     return SetClock()
+
+
+@pytest.fixture
+def service(world_clock: SetClock) -> Iterator[SandboxServer]:
+    """Crawls come across pages that never answer: these are given up soon."""
+    config = SandboxConfig(min_delay=0.0, max_delay=0.02, fetch_timeout=3.0)
+    with SandboxServer(config, clock=world_clock.for_service) as server:
+        yield server
 
 
 @pytest.fixture(autouse=True)
