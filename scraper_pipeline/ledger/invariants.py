@@ -189,10 +189,12 @@ def _without_result(part: _Part) -> Select[Any] | CompoundSelect[Any]:
     lacking = _items_lacking(submissions, results)
     stored = select(*_found).where(part.has(submissions), in_state(State.STORED), ~crawled)
     return union_all(
-        stored.join(lacking, _is_item(lacking, submissions)),
         stored.join(
             lacking,
-            and_(lacking.c.job_id == _row.job_id, lacking.c.item_key.is_(None), _row.item_key.is_(None)),
+            and_(
+                lacking.c.job_id == _row.job_id,
+                lacking.c.item_key.is_not_distinct_from(_row.item_key),  # a row may have lost its key
+            ),
         ),
         stored.where(_row.job_id.is_(None)),
     )
