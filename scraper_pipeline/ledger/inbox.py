@@ -127,7 +127,9 @@ class InboxStore(StorePart):
             yield connection
             connection.rollback()  # for SQLAlchemy's books: in the database no transaction is open
         except BaseException:
-            _discard(connection)
+            _discard(
+                connection
+            )  # whatever broke the batch off, a cancellation too, may have left it half used
             raise
         self._kept.append(connection)
 

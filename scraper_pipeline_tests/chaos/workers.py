@@ -157,7 +157,7 @@ def _repeat(turn: Turn, orders: Orders) -> None:
             with orders.open_ledger() as ledger:
                 while True:
                     turn(ledger, orders)
-        except Exception as error:
+        except Exception as error:  # any kind, since it may be a group: what was not expected is raised again
             reasons = list(_leaves(error))
             if not all(isinstance(reason, _EXPECTED) for reason in reasons):
                 raise
