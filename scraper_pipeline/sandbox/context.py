@@ -22,6 +22,7 @@ from scraper_pipeline.sandbox.connections import CutConnection
 from scraper_pipeline.sandbox.extraction import Extraction
 from scraper_pipeline.sandbox.faults import FaultBook, Faults
 from scraper_pipeline.sandbox.jobs import JobBook
+from scraper_pipeline.sandbox.limiter import RateLimiter
 from scraper_pipeline.sandbox.rules import Call, RetryAfter
 from scraper_pipeline.sandbox.webhooks.book import WebhookBook
 from scraper_pipeline.sandbox.webhooks.deliveries import Deliveries
@@ -45,8 +46,7 @@ class Sandbox:
     deliveries: Deliveries
     requests: Counter[str] = field(default_factory=Counter)
     answers: Counter[str] = field(default_factory=Counter)
-    _allowance: float = 0.0
-    _allowance_time: float | None = None
+    limiter: RateLimiter = field(default_factory=RateLimiter)
 
     @property
     def faults(self) -> Faults:
@@ -105,9 +105,12 @@ class Sandbox:
         if throttled := strike("rate_limit_429", faults.rate_limit_429, call=call):
             headers = self.retry_after(throttled)
             return self.error(429, throttled.code, "Too many requests", retryable=True, headers=headers)
-        if wait := self._wait_for_allowance():
-            header = ("Retry-After", str(math.ceil(wait)))
-            return self.error(429, "RATE_LIMITED", "Too many requests", retryable=True, headers=[header])
+        if faults.rate is None:
+            self.limiter.forget()
+        elif wait := self.limiter.wait(faults.rate, faults.rate_form, self.clock.monotonic()):
+            order = math.ceil(wait) if faults.rate_retry_after == "needed" else faults.rate_retry_after
+            headers = self.retry_after(RetryAfter(retry_after=order))
+            return self.error(429, "RATE_LIMITED", "Too many requests", retryable=True, headers=headers)
         return None
 
     def _knows(self, request: Request) -> bool:
@@ -115,23 +118,6 @@ class Sandbox:
         if self.config.api_key is None:
             return bool(given)
         return hmac.compare_digest(given.encode(), self.config.api_key.get_secret_value().encode())
-
-    def _wait_for_allowance(self) -> float:
-        """Seconds until the standing rate admits a request; 0 takes one from the allowance."""
-        rate, now = self.faults.rate, self.clock.monotonic()
-        if rate is None:
-            self._allowance_time = None
-            return 0.0
-        most = max(rate, 1.0)
-        if self._allowance_time is None:
-            self._allowance = most
-        else:
-            self._allowance = min(most, self._allowance + (now - self._allowance_time) * rate)
-        self._allowance_time = now
-        if self._allowance >= 1:
-            self._allowance -= 1
-            return 0.0
-        return (1 - self._allowance) / rate
 
     def counted(self, name: str, call: Call, endpoint: Endpoint) -> Endpoint:
         """An endpoint of the service that counts its requests and answers under a name, behind the gate."""

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from scraper_pipeline.sandbox.chance import draw
+from scraper_pipeline.sandbox.limiter import RateForm
 from scraper_pipeline.sandbox.requests import without_host
 from scraper_pipeline.sandbox.rules import (
     BadGateway,
@@ -138,7 +139,10 @@ class Faults(BaseModel):
 
     # Standing conditions: plain numbers, in force until changed.
     rate: float | None = Field(default=None, gt=0)
-    """Requests a second over all of /v1; more are answered 429 with `Retry-After`."""
+    """Requests a second over all of /v1; more are answered 429."""
+    rate_form: RateForm = "bucket"
+    rate_retry_after: int | float | str | list[str] | None = "needed"
+    """The `Retry-After` of these answers: `"needed"` is what it takes in whole seconds, null none at all."""
     balance: int | None = Field(default=None, ge=0)
     """Pages that may be charged from the start of the sandbox; then 402, and pages found by crawls fail."""
     work_concurrency: int | None = Field(default=None, ge=1)

@@ -16,6 +16,7 @@ from scraper_pipeline.scraper_api.bulk_models import (
 )
 from scraper_pipeline.scraper_api.client import ScraperClient
 from scraper_pipeline.scraper_api.errors import (
+    WORK_CONCURRENCY_LIMITED,
     AnswerTooLarge,
     BatchesNotOffered,
     CannotCancel,
@@ -67,6 +68,7 @@ __all__ = [
     "LARGEST_BATCH",
     "LARGEST_RESULTS_PAGE",
     "TERMINAL_STATUSES",
+    "WORK_CONCURRENCY_LIMITED",
     "AcceptedBatch",
     "AcceptedCrawl",
     "AcceptedJob",

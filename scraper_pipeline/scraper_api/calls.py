@@ -24,7 +24,7 @@ from scraper_pipeline.scraper_api.errors import (
     UnreadableAnswer,
 )
 from scraper_pipeline.scraper_api.models import one_line
-from scraper_pipeline.scraper_api.pacing import Pacer, Retries, RetryPolicy, Turn
+from scraper_pipeline.scraper_api.pacing import Pacer, Retries, RetryPolicy
 from scraper_pipeline.scraper_api.refusals import Subject, refusal
 from scraper_pipeline.scraper_api.times import parse_http_date, parse_retry_after
 from scraper_pipeline.scraper_api.transport import network_error, open_http
@@ -35,6 +35,8 @@ Method = Literal["GET", "POST", "PATCH", "DELETE"]
 
 _LARGEST_REFUSAL = 64 * 1024
 _LONGEST_ID_SHOWN = 80
+# Turns move while one waits for them: they come sooner once the rate rises.
+_LONGEST_NAP = 1.0
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,7 @@ class Caller:
         if is_first and call.is_idempotent:
             end = max(end, self._monotonic() + least)
         async with self._connection(call, end):
-            turn = await self._turn(call, end)
+            began = await self._take_turn(call, end)
             remaining = end - self._monotonic()
             if not call.is_idempotent and remaining < least:
                 raise DeadlineExceeded(
@@ -177,9 +179,9 @@ class Caller:
             except Throttled as error:
                 # The limit on jobs at once is no matter of pace: reading results is what ends it.
                 if error.code != WORK_CONCURRENCY_LIMITED:
-                    self._pacer.slow_down(turn, error.retry_after)
+                    self._pacer.slow_down(began, error.retry_after)
                 raise
-            self._pacer.speed_up()
+            self._pacer.speed_up(began)
         try:
             return read(answer)
         except ValidationError as error:
@@ -204,17 +206,24 @@ class Caller:
         finally:
             self._free_connections.release()
 
-    async def _turn(self, call: Call, end: float) -> Turn:
-        while True:
-            turn = self._pacer.reserve(end)
-            if turn is None:
-                raise Throttled(
-                    f"{call}: not begun, the service throttles and the next turn would come too late"
-                )
-            while (wait := turn.at - self._monotonic()) > 0:
-                await self._sleep(wait)
-            if self._pacer.is_current(turn):
-                return turn
+    async def _take_turn(self, call: Call, end: float) -> float:
+        """Waits until the call's request may go; returns the moment by which the pacer knows it."""
+        turn = self._pacer.reserve(end)
+        if turn is None:
+            raise self._no_turn(call)
+        try:
+            while (due_at := self._pacer.due_at(turn)) > (now := self._monotonic()):
+                if due_at > end:
+                    raise self._no_turn(call)
+                await self._sleep(min(due_at - now, _LONGEST_NAP))
+        except BaseException:
+            self._pacer.give_back(turn)
+            raise
+        return self._pacer.begin(turn)
+
+    @staticmethod
+    def _no_turn(call: Call) -> Throttled:
+        return Throttled(f"{call}: not begun, the service throttles and the next turn would come too late")
 
     async def _exchange(self, call: Call, seconds: float) -> Answer:
         """One request and its whole answer, within `seconds`."""

@@ -1,9 +1,9 @@
 """When a request may be made: one pace for all requests of a process, and a policy for making one again."""
 
+import heapq
 import random as random_source
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -15,9 +15,10 @@ from scraper_pipeline.scraper_api.errors import (
     Throttled,
     UnreadableAnswer,
 )
+from scraper_pipeline.scraper_api.rates import LearnedRate
 
-_OBSERVED_SECONDS = 10.0
 _MOST_DOUBLINGS = 60
+_TOLERATED_LATENESS = 0.5
 
 
 @dataclass(frozen=True)
@@ -94,41 +95,32 @@ def _budget_name(error: ScraperError) -> str:
 
 @dataclass(frozen=True)
 class Turn:
-    """The moment at which one request may go, on the pacer's clock."""
+    """A place in the line of those who wait; nobody waits while there is no limit."""
 
-    at: float
-    era: int
+    place: float
 
 
 class Pacer:
     """One pace for all requests of a process, over threads and event loops.
 
-    There is none until the service throttles for the first time. Then the rate is halved (additive increase,
-    multiplicative decrease), everybody waits until the service's `Retry-After` has passed, and successes raise the
-    rate again until, at twice the rate that was too much, it is lifted. `monotonic` must be the client's clock.
+    There is none until the service throttles for the first time. From then on requests go evenly and in the order in
+    which they came, at a rate just under the limit that `LearnedRate` finds; a refused one makes everybody wait until
+    the service's `Retry-After` has passed. `monotonic` must be the client's clock.
     """
 
     _shared: ClassVar[dict[str, "Pacer"]] = {}
     _shared_lock: ClassVar[threading.Lock] = threading.Lock()
 
-    def __init__(
-        self,
-        *,
-        monotonic: Callable[[], float] = time.monotonic,
-        recovery_seconds: float = 60.0,
-        least_rate: float = 0.1,
-    ) -> None:
+    def __init__(self, *, monotonic: Callable[[], float] = time.monotonic, least_rate: float = 0.1) -> None:
         self._monotonic = monotonic
-        self._recovery_seconds = recovery_seconds
-        self._least_rate = least_rate
         self._lock = threading.Lock()
-        self._rate: float | None = None
-        self._too_fast = 0.0
-        self._next_free = float("-inf")
+        self._learned = LearnedRate(least_rate)
         self._paused_until = float("-inf")
-        self._slowed_at = float("-inf")
-        self._era = 0
-        self._starts: deque[float] = deque()
+        self._last_place = 0.0
+        self._given_back: list[float] = []
+        # The line moves on by as many places a second as the rate says: up to `_reached` at the time `_moved_at`.
+        self._reached = 0.0
+        self._moved_at = monotonic()
 
     @classmethod
     def shared(cls, account: str = "default") -> "Pacer":
@@ -139,57 +131,72 @@ class Pacer:
     @property
     def rate(self) -> float | None:
         """Requests a second; None while there is no limit."""
-        return self._rate
+        with self._lock:
+            return self._learned.value
 
     def reserve(self, latest: float) -> Turn | None:
-        """The next free turn, or None if it would come after `latest`.
+        """The next turn, or None if it would come after `latest` as things stand.
 
-        Whoever has waited for it asks `is_current` before going.
+        Whoever has one waits until it is due, asking again from time to time, and then begins, or else gives it back.
         """
         with self._lock:
-            now = self._monotonic()
-            at = max(now, self._paused_until, self._next_free)
-            if at > max(now, latest):
+            now = self._move_on()
+            place = self._given_back[0] if self._given_back else max(self._last_place + 1.0, self._reached)
+            if self._due_at(place, now) > max(now, latest):
                 return None
-            if self._rate is not None:
-                self._next_free = at + 1.0 / self._rate
-            self._starts.append(at)
-            self._forget_old_starts(now)
-            return Turn(at, self._era)
+            if self._given_back:
+                heapq.heappop(self._given_back)
+            else:
+                self._last_place = place
+            return Turn(place)
 
-    def is_current(self, turn: Turn) -> bool:
-        """Whether the turn still stands: none does once everybody has been told to wait."""
-        return turn.era == self._era
-
-    def slow_down(self, turn: Turn, pause: float | None) -> None:
-        """The request of this turn was throttled; the service asked for a `pause` in seconds, or for none."""
+    def due_at(self, turn: Turn) -> float:
+        """When it is its time, as things stand: later once the service throttles, sooner once the rate rises."""
         with self._lock:
-            now = self._monotonic()
-            # Requests that left before the last slowing-down bear no news about the present rate.
-            if turn.at >= self._slowed_at:
-                observed = self._observed_rate(now)
-                self._too_fast = observed if self._rate is None else min(self._rate, observed)
-                self._rate = max(self._least_rate, self._too_fast / 2)
-                self._slowed_at = now
-                self._next_free = now + 1.0 / self._rate
-            self._paused_until = max(self._paused_until, now + (pause or 0.0))
-            self._era += 1
+            return self._due_at(turn.place, self._move_on())
 
-    def speed_up(self) -> None:
-        """A request was answered without complaint."""
+    def begin(self, turn: Turn) -> float:
+        """The request of a turn that is due goes now; returns the moment, by which the pacer knows it."""
         with self._lock:
-            if self._rate is None:
-                return
-            self._rate += self._too_fast / self._recovery_seconds / self._rate
-            if self._rate >= 2 * self._too_fast:
-                self._rate = None
-                self._next_free = float("-inf")
+            now = self._move_on()
+            # Whoever comes late takes a place of now as well: those who were held up together don't go all at once.
+            late = self._reached - turn.place
+            self._reached -= min(1.0, max(0.0, late - _TOLERATED_LATENESS))
+            self._learned.sent(now)
+            return now
 
-    def _observed_rate(self, now: float) -> float:
-        self._forget_old_starts(now)
-        started = sum(1 for at in self._starts if at <= now)
-        return max(1, started) / max(1.0, now - self._starts[0] if started else 0.0)
+    def give_back(self, turn: Turn) -> None:
+        """Nothing goes at this turn: somebody else may take it."""
+        with self._lock:
+            heapq.heappush(self._given_back, turn.place)
 
-    def _forget_old_starts(self, now: float) -> None:
-        while self._starts and self._starts[0] < now - _OBSERVED_SECONDS:
-            self._starts.popleft()
+    def slow_down(self, began: float, pause: float | None) -> None:
+        """The request that began then was throttled; the service asked for a `pause` in seconds, or for none."""
+        with self._lock:
+            now = self._move_on()
+            resumes_at = max(now, self._paused_until, now + (pause or 0.0))
+            self._paused_until = max(resumes_at, self._learned.refused(began, now, resumes_at))
+
+    def speed_up(self, began: float) -> None:
+        """The request that began then was answered without complaint."""
+        with self._lock:
+            self._move_on()
+            self._learned.answered(began)
+
+    def _move_on(self) -> float:
+        """Let the line move up to the present, before anything changes its pace; returns the present."""
+        now = self._monotonic()
+        rate = self._learned.value
+        if rate is None:
+            self._reached = self._last_place
+        else:
+            self._reached += rate * max(0.0, now - max(self._moved_at, self._paused_until))
+        self._moved_at = now
+        while self._given_back and self._given_back[0] <= self._reached:
+            heapq.heappop(self._given_back)  # its time has passed
+        return now
+
+    def _due_at(self, place: float, now: float) -> float:
+        rate = self._learned.value
+        ahead = 0.0 if rate is None else max(0.0, place - self._reached) / rate
+        return max(now, self._paused_until) + ahead

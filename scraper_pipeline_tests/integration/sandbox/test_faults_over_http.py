@@ -117,6 +117,21 @@ def test_a_standing_rate_admits_so_many_and_refuses_the_rest(caller: Caller):
     assert caller.listing().status_code == 200
 
 
+@pytest.mark.parametrize("form", ["bucket", "fixed", "sliding"])
+def test_a_standing_rate_may_be_counted_in_several_ways(caller: Caller, form: str):
+    caller.sandbox.set_faults(rate=0.5, rate_form=form)
+    assert [caller.listing().status_code for _ in range(4)].count(429) >= 3
+
+
+@pytest.mark.parametrize(("order", "headers"), [(None, []), (60, ["60"]), ("needed", ["2"])])
+def test_a_standing_rate_may_say_when_to_come_back_or_not(caller: Caller, order: object, headers: list[str]):
+    caller.sandbox.set_faults(rate=0.5, rate_retry_after=order)
+    caller.listing()
+    refused = caller.listing()
+    assert refused.status_code == 429
+    assert refused.headers.get_list("Retry-After") == headers
+
+
 def test_a_used_up_balance_refuses_before_it_could_be_overdrawn(caller: Caller):
     caller.sandbox.set_faults(balance=2, never_finish={"count": 1, "url_contains": "pages/2"})
     assert caller.wait(caller.submit("broken/1"))["charged"] == 0

@@ -51,4 +51,4 @@ async def test_retry_after_is_obeyed_over_the_wire_and_what_is_none_is_the_clien
     await client.get_job("j-1")
 
     assert clock.slept[0] == pytest.approx(waited)
-    assert sum(clock.slept) <= waited + 1, "the pace is halved, and that is all"
+    assert sum(clock.slept) <= waited + 1.1, "the pace is a request a second, and that is all"

@@ -327,7 +327,7 @@ async def test_whoever_was_waiting_for_a_turn_waits_again_after_the_next_throttl
     def throttle(pause: float) -> None:
         turn = pacer.reserve(float("inf"))
         assert turn is not None
-        pacer.slow_down(turn, pause)
+        pacer.slow_down(pacer.begin(turn), pause)
 
     async def sleep_while_another_is_throttled(seconds: float) -> None:
         if not clock.slept:

@@ -1,8 +1,9 @@
-"""One pace for everybody: none until the service complains, then halved, then slowly given back."""
+"""One pace for everybody: none until the service complains, then turns in a line, and waits within budgets."""
 
 import random
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pytest
 
@@ -37,120 +38,211 @@ def take_turn(pacer: Pacer, latest: float = NEVER) -> Turn:
     return turn
 
 
-def busy_pacer(clock: Clock, per_second: int = 10) -> tuple[Pacer, Turn]:
-    """A pacer that has seen two seconds of traffic, and the last turn of it."""
+def go(pacer: Pacer, clock: Clock) -> float:
+    """Waits for a turn and begins; returns when."""
+    turn = take_turn(pacer)
+    clock.now = max(clock.now, pacer.due_at(turn))
+    return pacer.begin(turn)
+
+
+def busy_pacer(clock: Clock, per_second: int = 10) -> tuple[Pacer, float]:
+    """A pacer that has seen two seconds of traffic, and when the last of it began."""
     pacer = Pacer(monotonic=clock)
     for _ in range(2 * per_second):
-        turn = take_turn(pacer)
+        began = go(pacer, clock)
         clock.now += 1 / per_second
-    return pacer, turn
+    return pacer, began
+
+
+def limited_pacer(clock: Clock) -> Pacer:
+    """A pacer whose service throttles at ten requests a second: the refused one is not among those."""
+    pacer, _ = busy_pacer(clock)
+    pacer.slow_down(go(pacer, clock), None)
+    return pacer
 
 
 def test_there_is_no_limit_until_the_service_throttles() -> None:
     clock = Clock()
     pacer = Pacer(monotonic=clock)
 
-    assert {take_turn(pacer).at for _ in range(10_000)} == {clock.now}
+    assert {pacer.due_at(take_turn(pacer)) for _ in range(10_000)} == {clock.now}
     assert pacer.rate is None
 
 
-def test_throttling_halves_the_observed_rate_and_spaces_the_turns() -> None:
+def test_throttling_spaces_the_turns_a_little_slower_than_what_was_admitted() -> None:
     clock = Clock()
-    pacer, turn = busy_pacer(clock)
+    pacer = limited_pacer(clock)
 
-    pacer.slow_down(turn, None)
-
-    assert pacer.rate == pytest.approx(5.0)
-    waits = [take_turn(pacer).at - clock.now for _ in range(3)]
-    assert waits == pytest.approx([0.2, 0.4, 0.6])
+    assert pacer.rate == pytest.approx(9.5)
+    waits = [pacer.due_at(take_turn(pacer)) - clock.now for _ in range(3)]
+    assert waits == pytest.approx([1 / 9.5, 2 / 9.5, 3 / 9.5])
 
 
 def test_everybody_waits_for_the_retry_after_of_one() -> None:
     clock = Clock()
-    pacer, turn = busy_pacer(clock)
+    pacer, began = busy_pacer(clock)
     waiting = take_turn(pacer)
 
-    pacer.slow_down(turn, 30.0)
+    pacer.slow_down(began, 30.0)
 
-    assert not pacer.is_current(waiting)
-    assert take_turn(pacer).at == pytest.approx(clock.now + 30.0)
+    assert pacer.due_at(waiting) >= clock.now + 30.0
+    assert pacer.due_at(take_turn(pacer)) > pacer.due_at(waiting)
     assert pacer.reserve(latest=clock.now + 29.0) is None
 
 
-def test_a_refused_turn_takes_no_place_in_the_queue() -> None:
+def test_the_order_of_the_line_survives_a_pause() -> None:
     clock = Clock()
-    pacer, turn = busy_pacer(clock)
-    pacer.slow_down(turn, 30.0)
+    pacer = limited_pacer(clock)
+    turns = [take_turn(pacer) for _ in range(20)]
+    clock.now += 1.0
+
+    pacer.slow_down(clock.now, 30.0)
+
+    due = [pacer.due_at(turn) for turn in turns]
+    assert due == sorted(due)
+    assert due[0] >= clock.now + 30.0
+    assert due[-1] < clock.now + 33.0
+
+
+def test_whoever_waits_is_served_sooner_once_the_rate_rises() -> None:
+    clock = Clock()
+    pacer = limited_pacer(clock)
+    began = go(pacer, clock)
+    last = [take_turn(pacer) for _ in range(500)][-1]
+    before = pacer.due_at(last)
+
+    for _ in range(200):
+        pacer.speed_up(began)
+
+    assert pacer.due_at(last) < before - 5
+
+
+def test_a_refused_turn_takes_no_place_in_the_line() -> None:
+    clock = Clock()
+    pacer, began = busy_pacer(clock)
+    pacer.slow_down(began, 30.0)
 
     for _ in range(100):
         assert pacer.reserve(latest=clock.now) is None
 
-    assert take_turn(pacer).at == pytest.approx(clock.now + 30.0)
+    assert pacer.due_at(take_turn(pacer)) < clock.now + 31.0
 
 
-def test_a_crowd_throttled_at_once_halves_the_rate_once() -> None:
+def test_turns_that_are_given_back_leave_no_gap() -> None:
+    clock = Clock()
+    pacer = limited_pacer(clock)
+    turns = [take_turn(pacer) for _ in range(100)]
+
+    for turn in turns:
+        pacer.give_back(turn)
+
+    assert [take_turn(pacer) for _ in range(100)] == turns
+    assert pacer.due_at(take_turn(pacer)) == pytest.approx(clock.now + 101 / 9.5)
+
+
+def test_turns_that_are_given_back_too_late_let_no_crowd_through() -> None:
+    clock = Clock()
+    pacer = limited_pacer(clock)
+    turns = [take_turn(pacer) for _ in range(100)]
+    clock.now += 60
+
+    for turn in turns:
+        pacer.give_back(turn)
+
+    due = [pacer.due_at(take_turn(pacer)) - clock.now for _ in range(3)]
+    assert due == pytest.approx([0, 1 / 9.5, 2 / 9.5])
+
+
+def test_an_idle_time_lets_no_crowd_through_afterwards() -> None:
+    clock = Clock()
+    pacer = limited_pacer(clock)
+    clock.now += 60
+
+    due = [pacer.due_at(take_turn(pacer)) - clock.now for _ in range(3)]
+
+    assert due == pytest.approx([0, 1 / 9.5, 2 / 9.5])
+
+
+def test_of_those_who_were_held_up_together_only_half_go_at_once() -> None:
+    clock = Clock()
+    pacer = limited_pacer(clock)
+    turns = [take_turn(pacer) for _ in range(30)]
+    clock.now += 2.0
+    resumed_at = clock.now
+
+    began = []
+    for turn in turns:
+        clock.now = max(clock.now, pacer.due_at(turn))
+        began.append(pacer.begin(turn))
+
+    assert began.count(resumed_at) <= 10, "of nineteen"
+    assert all(later - sooner > 0.9 / 9.5 for sooner, later in pairwise(began[11:]))
+
+
+def test_a_crowd_throttled_at_once_lowers_the_rate_once() -> None:
     clock = Clock()
     pacer, _ = busy_pacer(clock)
-    crowd = [take_turn(pacer) for _ in range(64)]
+    crowd = [go(pacer, clock) for _ in range(64)]
     clock.now += 0.5
 
-    pacer.slow_down(crowd[0], None)
-    halved = pacer.rate
-    for turn in crowd[1:]:
-        pacer.slow_down(turn, 3.0)
+    for began in crowd:
+        pacer.slow_down(began, None)
+    assert pacer.rate == pytest.approx(9.5, abs=1)
+    pacer.slow_down(crowd[0], 3.0)
 
-    assert pacer.rate == halved
-    assert take_turn(pacer).at == pytest.approx(clock.now + 3.0)
+    assert pacer.rate == pytest.approx(9.5, abs=1)
+    assert pacer.due_at(take_turn(pacer)) >= clock.now + 3.0
 
 
-def test_throttling_again_at_the_lower_rate_halves_it_again_down_to_a_floor() -> None:
+def test_throttling_at_ever_lower_rates_ends_at_a_floor() -> None:
     clock = Clock()
-    pacer, turn = busy_pacer(clock)
+    pacer = limited_pacer(clock)
 
     for _ in range(30):
-        pacer.slow_down(turn, None)
-        turn = take_turn(pacer)
-        clock.now = turn.at + 0.1
+        clock.now += 2.0
+        began = go(pacer, clock)
+        pacer.speed_up(began)
+        clock.now += 0.1
+        pacer.slow_down(go(pacer, clock), None)
 
     assert pacer.rate == pytest.approx(0.1)
 
 
-def test_successes_raise_the_rate_steadily_and_finally_lift_it() -> None:
+def test_successes_hold_the_rate_then_raise_it_and_finally_lift_it() -> None:
     clock = Clock()
-    pacer, turn = busy_pacer(clock)
-    pacer.slow_down(turn, None)
+    pacer = limited_pacer(clock)
     began = clock.now
     rates: list[float] = []
 
-    while pacer.rate is not None and clock.now < began + 1000:
-        rates.append(pacer.rate)
-        clock.now = max(clock.now, take_turn(pacer).at)
-        pacer.speed_up()
+    while (rate := pacer.rate) is not None and clock.now < began + 1000:
+        rates.append(rate)
+        pacer.speed_up(go(pacer, clock))
 
     assert rates == sorted(rates)
-    assert 60 < clock.now - began < 120
+    assert 10 < clock.now - began < 60
     assert pacer.rate is None
-    assert take_turn(pacer).at == clock.now
+    assert pacer.due_at(take_turn(pacer)) == clock.now
 
 
-def test_successes_from_before_do_not_end_a_pause() -> None:
+def test_successes_from_before_neither_end_a_pause_nor_raise_the_rate() -> None:
     clock = Clock()
-    pacer, turn = busy_pacer(clock)
-    pacer.slow_down(turn, 30.0)
+    pacer, began = busy_pacer(clock)
+    pacer.slow_down(began, 30.0)
+    lowered = pacer.rate
 
     for _ in range(10_000):
-        pacer.speed_up()
+        pacer.speed_up(began)
 
-    assert take_turn(pacer).at == pytest.approx(clock.now + 30.0)
+    assert pacer.rate == lowered
+    assert pacer.due_at(take_turn(pacer)) >= clock.now + 30.0
 
 
 def test_turns_are_not_given_twice_to_threads() -> None:
     clock = Clock()
-    pacer, turn = busy_pacer(clock)
-    pacer.slow_down(turn, None)
+    pacer = limited_pacer(clock)
 
     with ThreadPoolExecutor(8) as threads:
-        turns = list(threads.map(lambda _: take_turn(pacer).at, range(800)))
+        turns = list(threads.map(lambda _: take_turn(pacer).place, range(800)))
 
     assert len(set(turns)) == 800
 
