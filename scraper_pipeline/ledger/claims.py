@@ -27,20 +27,25 @@ class ClaimStore(StorePart):
         Until the lease ends no other caller gets them; an answer whose claim was lost meanwhile is dropped at commit.
         """
         now, token = self.clock(), uuid.uuid4().hex
+        # Looked up event by event, by nothing but its id: of a join, or of another index, Postgres makes a loop over
+        # everything while it has no statistics.
+        is_mine = (
+            select(and_(self.in_scope(jobs), _job.partition_key == partition_key, _job.kind.in_(kinds)))
+            .where(_job.job_id == _event.job_id)
+            .scalar_subquery()
+        )
         pending = (
             select(_event.job_id)
-            .join(jobs, _job.job_id == _event.job_id)
             .where(
-                self.in_scope(jobs),
-                _job.partition_key == partition_key,
-                _job.kind.in_(kinds),
+                _event.account == self.scope.account,
                 _event.processed_at.is_(None),
                 _event.given_up_at.is_(None),
                 _event.available_at <= now,
+                is_mine,
             )
             .order_by(_event.available_at, _event.job_id)
             .limit(limit)
-            .with_for_update(skip_locked=True, of=processed_events)
+            .with_for_update(skip_locked=True)
             .cte("pending")
         )
         with self.writing() as connection:
@@ -64,7 +69,7 @@ class ClaimStore(StorePart):
                         func.min(_row.url).label("url"), func.min(_row.item_key).label("item_key"),
                     )
                     .join(submissions, _row.job_id == _job.job_id)
-                    .where(_job.job_id.in_(chunk))
+                    .where(self.among(_job.job_id, chunk))
                     .group_by(_job.job_id, _job.kind, _job.accepted_at, _job.missing_since, _job.pages_read)
                 ).all()  # fmt: skip
         return [
@@ -97,8 +102,8 @@ class ClaimStore(StorePart):
                 connection.execute(
                     update(processed_events)
                     .where(
-                        _event.job_id.in_([job.job_id for job in chunk]),
-                        _event.claimed_by.in_(sorted({job.claim for job in chunk})),
+                        self.among(_event.job_id, [job.job_id for job in chunk]),
+                        self.among(_event.claimed_by, sorted({job.claim for job in chunk})),
                         _event.processed_at.is_(None),
                     )
                     .values(available_at=self.clock(), claimed_by=None, tries=_event.tries - 1)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, exists, insert, literal, or_, select, update
+from sqlalchemy import Connection, and_, bindparam, func, insert, literal, or_, select, update
 
 from scraper_pipeline.ledger.base import chunked, in_state
 from scraper_pipeline.ledger.claims import ClaimStore
@@ -114,16 +114,14 @@ class OutcomeStore(ClaimStore):
 
     def _lock_claims(self, connection: Connection, outcomes: Sequence[JobOutcome]) -> list[JobOutcome]:
         rows = connection.execute(
-            select(_event.job_id, _event.claimed_by)
-            .where(
-                _event.job_id.in_([outcome.job.job_id for outcome in outcomes]),
-                _event.processed_at.is_(None),
-                _event.given_up_at.is_(None),
-            )
+            select(_event.job_id, _event.claimed_by, _event.processed_at, _event.given_up_at)
+            .where(self.among(_event.job_id, [outcome.job.job_id for outcome in outcomes]))
             .order_by(_event.job_id)
             .with_for_update()
         ).all()
-        holders = {row.job_id: row.claimed_by for row in rows}
+        holders = {
+            row.job_id: row.claimed_by for row in rows if row.processed_at is None and row.given_up_at is None
+        }
         return [outcome for outcome in outcomes if holders.get(outcome.job.job_id) == outcome.job.claim]
 
     def _lock_rows(self, connection: Connection, outcomes: Sequence[JobOutcome]) -> dict[str, list[Any]]:
@@ -135,7 +133,7 @@ class OutcomeStore(ClaimStore):
                     _row.id, _row.account, _row.feed, _row.partition_key, _row.target_id, _row.attempt,
                     _row.first_attempt, _row.url, _row.labels, _row.state, _row.job_id, _row.item_key, _row.given_up,
                 )
-                .where(_row.job_id.in_(ended))
+                .where(self.among(_row.job_id, ended))
                 .order_by(_row.id)
                 .with_for_update()
             ).all()  # fmt: skip
@@ -255,18 +253,18 @@ class OutcomeStore(ClaimStore):
                 connection, row, {"error_code": failure.code, "error_message": failure.message}
             )
 
-    @staticmethod
-    def _move(connection: Connection, row_ids: list[int], guard: Any, changes: dict[str, Any]) -> None:
+    def _move(self, connection: Connection, row_ids: list[int], guard: Any, changes: dict[str, Any]) -> None:
         if not row_ids:
             return
         moved = connection.execute(
-            update(submissions).where(_row.id.in_(row_ids), guard).values(changes)
+            update(submissions).where(self.among(_row.id, row_ids), guard).values(changes)
         ).rowcount
         if moved != len(row_ids):
             raise LedgerConflict(f"{len(row_ids)} rows were to become {changes.get('state')}, {moved} did")
 
-    @staticmethod
-    def _plan_next_attempts(connection: Connection, following: list[_NextAttempt], now: datetime) -> None:
+    def _plan_next_attempts(
+        self, connection: Connection, following: list[_NextAttempt], now: datetime
+    ) -> None:
         groups: dict[tuple[datetime, bool], list[int]] = {}
         for attempt in following:
             groups.setdefault((attempt.not_before, attempt.free_of_charge), []).append(attempt.row_id)
@@ -284,7 +282,7 @@ class OutcomeStore(ClaimStore):
                         literal(str(State.PLANNED)),
                         literal(now, _row.planned_at.type),
                         literal(not_before, _row.not_before.type),
-                    ).where(_row.id.in_(row_ids)),
+                    ).where(self.among(_row.id, row_ids)),
                 )
             )
 
@@ -308,13 +306,18 @@ class OutcomeStore(ClaimStore):
         given_up = [o.job.job_id for o in outcomes if isinstance(o.verdict, GivenUp)]
         stamped = 0
         if ended:
-            not_left = exists().where(
-                _row.job_id == _event.job_id,
-                or_(in_state(State.ACCEPTED), and_(in_state(State.DEAD), _row.given_up)),
+            left = (
+                select(func.count())
+                .select_from(submissions)
+                .where(
+                    _row.job_id == _event.job_id,
+                    or_(in_state(State.ACCEPTED), and_(in_state(State.DEAD), _row.given_up)),
+                )
+                .scalar_subquery()
             )
             stamped = connection.execute(
                 update(processed_events)
-                .where(_event.job_id.in_(ended), _event.processed_at.is_(None), ~not_left)
+                .where(self.among(_event.job_id, ended), _event.processed_at.is_(None), left == 0)
                 .values(processed_at=now, claimed_by=None)
             ).rowcount
             connection.execute(
@@ -334,11 +337,13 @@ class OutcomeStore(ClaimStore):
         if given_up:
             connection.execute(
                 update(processed_events)
-                .where(_event.job_id.in_(given_up), _event.processed_at.is_(None))
+                .where(self.among(_event.job_id, given_up), _event.processed_at.is_(None))
                 .values(given_up_at=now, claimed_by=None)
             )
             connection.execute(
-                update(jobs).where(_job.job_id.in_(given_up)).values(next_look_at=now + WATCH_INTERVAL)
+                update(jobs)
+                .where(self.among(_job.job_id, given_up))
+                .values(next_look_at=now + WATCH_INTERVAL)
             )
         for outcome in outcomes:
             if isinstance(outcome.verdict, NotYet):

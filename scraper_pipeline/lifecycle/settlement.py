@@ -3,7 +3,7 @@
 import asyncio
 import random
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from time import monotonic as system_monotonic
 from time import sleep as system_sleep
@@ -19,6 +19,8 @@ from scraper_pipeline.scraper_api import ScraperClient, ScraperError, Throttled
 SETTLE_LEASE = "settle"
 RESOLUTION_INTERVAL = 10.0
 RESOLUTION_SECONDS = 15.0
+BULK_ROUNDS = 8
+_BULK = (Kind.BATCH, Kind.CRAWL)
 
 
 @dataclass
@@ -40,6 +42,7 @@ class Settlement:
     unresolved_because: str | None = None
     """Why lost answers could not be resolved, if so; the sensor tries again and fails loudly."""
     _next_resolution: float = float("-inf")
+    _rounds_without_bulk: int = 0
 
     def outcomes(self) -> Iterator[Sequence[JobOutcome]]:
         """Settle until everything is, or news has been quiet for a while, or the budget of time is used up.
@@ -54,8 +57,8 @@ class Settlement:
             try:
                 while True:
                     self._beat(holder)
-                    claimed = self._claim(Kind.EXTRACT, self.policy.settle_chunk)
-                    bulk = self._claim_bulk()
+                    claimed = self._claim((Kind.EXTRACT,), self.policy.settle_chunk)
+                    bulk = self._claim_bulk(is_busy=bool(claimed))
                     if claimed:
                         yield runner.run(self._fetch(client, claimed))
                     if bulk:
@@ -78,16 +81,24 @@ class Settlement:
         for partition_key in self.partition_keys:
             self.ledger.leases.take(SETTLE_LEASE, partition_key, holder, self.policy.run_lease, force=True)
 
-    def _claim(self, kind: Kind, limit: int) -> list[ClaimedJob]:
+    def _claim(self, kinds: Collection[Kind], limit: int) -> list[ClaimedJob]:
         for partition_key in self.partition_keys:
-            claimed = self.ledger.outcomes.claim(partition_key, limit, self.policy.settle_lease, (kind,))
+            claimed = self.ledger.outcomes.claim(partition_key, limit, self.policy.settle_lease, kinds)
             if claimed:
                 return claimed
         return []
 
-    def _claim_bulk(self) -> list[ClaimedJob]:
-        """One at a time: reading its results takes many calls, and the claims of others would run out meanwhile."""
-        return self._claim(Kind.BATCH, 1) or self._claim(Kind.CRAWL, 1)
+    def _claim_bulk(self, *, is_busy: bool) -> list[ClaimedJob]:
+        """One at a time: reading its results takes many calls, and the claims of others would run out meanwhile.
+
+        Where there was none, single jobs are settled for some rounds before this is asked again.
+        """
+        if is_busy and self._rounds_without_bulk % BULK_ROUNDS:
+            self._rounds_without_bulk += 1
+            return []
+        claimed = self._claim(_BULK, 1)
+        self._rounds_without_bulk = 0 if claimed else 1
+        return claimed
 
     def _read_bulk(
         self, runner: asyncio.Runner, client: ScraperClient, holder: str, job: ClaimedJob
@@ -136,14 +147,21 @@ class Settlement:
         return min(1.0, max(0.1, next_look if next_look is not None else 1.0))
 
     async def _fetch(self, client: ScraperClient, claimed: Sequence[ClaimedJob]) -> list[JobOutcome]:
+        """Ask for each; what is claimed beyond as much content as one chunk may hold is given back for the next."""
         places = asyncio.Semaphore(self.policy.concurrency)
+        held = 0
 
-        async def fetch(job: ClaimedJob) -> JobOutcome | ScraperError:
+        async def fetch(job: ClaimedJob) -> JobOutcome | ScraperError | None:
+            nonlocal held
             async with places:
+                if held >= self.policy.settle_chunk_characters:
+                    return None
                 try:
-                    return await look_at(self.ledger, client, job, self.policy, self.chance)
+                    outcome = await look_at(self.ledger, client, job, self.policy, self.chance)
                 except ScraperError as error:
                     return error
+                held += outcome.size
+                return outcome
 
         answers = await asyncio.gather(*(fetch(job) for job in claimed))
         outcomes = [answer for answer in answers if isinstance(answer, JobOutcome)]
@@ -155,6 +173,9 @@ class Settlement:
         for job, answer in zip(claimed, answers, strict=True):
             if isinstance(answer, ScraperError):
                 outcomes.append(self._undecided(job))
+        self.ledger.outcomes.release(
+            job for job, answer in zip(claimed, answers, strict=True) if answer is None
+        )
         return outcomes
 
     async def _is_fault_of_jobs(self, client: ScraperClient, claimed: Sequence[ClaimedJob]) -> bool:

@@ -12,29 +12,23 @@ _LEDGER = "scraper_pipeline_tests/integration/ledger"
 
 _LOCK_UNSTAMPED = Edit(
     OUTCOMES,
-    """                _event.processed_at.is_(None),
-                _event.given_up_at.is_(None),
-            )
-            .order_by(_event.job_id)""",
-    """                _event.given_up_at.is_(None),
-            )
-            .order_by(_event.job_id)""",
+    "if row.processed_at is None and row.given_up_at is None",
+    "if row.given_up_at is None",
 )
 _INSERT_IF_ABSENT = Edit(
     OUTCOMES,
     'self.insert(results).on_conflict_do_nothing(index_elements=["job_id", "item_key"])',
     "self.insert(results)",
 )
-_MOVE_GUARD = Edit(OUTCOMES, ".where(_row.id.in_(row_ids), guard)", ".where(_row.id.in_(row_ids))")
+_MOVE_GUARD = Edit(
+    OUTCOMES, ".where(self.among(_row.id, row_ids), guard)", ".where(self.among(_row.id, row_ids))"
+)
 
 NEWS_OF_JOBS = (
     Breakage(
         "news of an unbound job is settled",
         (
-            Edit(CLAIMS, "            .join(jobs, _job.job_id == _event.job_id)\n", ""),
-            Edit(CLAIMS, "                self.in_scope(jobs),\n", ""),
-            Edit(CLAIMS, "                _job.kind.in_(kinds),\n", ""),
-            Edit(CLAIMS, "                _job.partition_key == partition_key,\n", ""),
+            Edit(CLAIMS, "                is_mine,\n", ""),
         ),
         (f"{_LEDGER}/test_news.py::test_news_of_a_job_that_no_row_is_bound_to_waits_and_is_settled_once_one_is",),
     ),
