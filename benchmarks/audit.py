@@ -6,35 +6,23 @@ in a temporary folder; `--keep` measures a ledger that an earlier run has built 
 """
 
 import argparse
-import hashlib
 import random
 import sys
 import tempfile
 import time
-import uuid
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
-from sqlalchemy import Connection, func, insert, literal, null, select, text, true
+from sqlalchemy import func, select
 
+from benchmarks.filling import Day, fill_day, settle_down
 from scraper_pipeline.ledger import Ledger, ServiceJob
-from scraper_pipeline.ledger.base import in_state
 from scraper_pipeline.ledger.invariants import invariants
-from scraper_pipeline.ledger.records import State, hash_url
-from scraper_pipeline.ledger.schema import (
-    dead_letters,
-    jobs,
-    partitions,
-    processed_events,
-    results,
-    submissions,
-)
+from scraper_pipeline.ledger.records import State
+from scraper_pipeline.ledger.schema import submissions
 
 MOST_SECONDS = 2.0
 _BEGIN = datetime(2026, 3, 1, 6, tzinfo=UTC)
-_MARKDOWN = "# A page\n\n" + "It says a little, and says it again. " * 8
 _row = submissions.c
 
 
@@ -73,98 +61,25 @@ def build(ledger: Ledger, targets: int, days: int) -> int:
     """Fill an empty ledger; returns how many submissions it has."""
     chance = random.Random(1)
     for number in range(days):
-        noon = _BEGIN + timedelta(days=number)
         share = range(targets * number // days, targets * (number + 1) // days)
-        with ledger.audit.writing() as connection:
-            connection.execute(insert(submissions), list(_attempts(share, noon, chance)))
-            _follow(connection, noon)
-    if ledger.engine.dialect.name == "postgresql":
-        with ledger.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            connection.execute(text("VACUUM ANALYZE"))  # as autovacuum does by itself
+        begins_at = _BEGIN + timedelta(days=number)
+        fill_day(ledger, Day(begins_at, share, _state_of, _is_retried), chance)
+    settle_down(ledger)
     with ledger.audit.reading() as connection:
         return connection.scalar(select(func.count()).select_from(submissions)) or 0
 
 
-def _attempts(share: range, noon: datetime, chance: random.Random) -> Iterator[dict[str, Any]]:
-    """The rows of a day: what one target in a hundred is, the next hundred is again."""
-    for number in share:
-        url = f"https://site.test/section-{number % 97}/article-{number}?ref=list"
-        kind = number % 100
-        state = State.STORED if kind < 97 else State.DEAD if kind < 99 else _in_flight(number)
-        if kind in (10, 40, 98):
-            yield _attempt(url, noon, 1, State.SUPERSEDED, chance)
-            yield _attempt(url, noon, 2, state, chance)
-        else:
-            yield _attempt(url, noon, 1, state, chance)
+def _state_of(number: int) -> State:
+    """What one target in a hundred is, the next hundred is again."""
+    kind = number % 100
+    if kind < 97:
+        return State.STORED
+    in_flight = (State.ACCEPTED, State.PLANNED, State.SENDING)
+    return State.DEAD if kind < 99 else in_flight[number // 100 % 3]
 
 
-def _in_flight(number: int) -> State:
-    return (State.ACCEPTED, State.PLANNED, State.SENDING)[number // 100 % 3]
-
-
-def _attempt(url: str, noon: datetime, attempt: int, state: State, chance: random.Random) -> dict[str, Any]:
-    is_sent, is_bound = state != State.PLANNED, state not in (State.PLANNED, State.SENDING)
-    return {
-        "partition_key": f"{noon:%Y-%m-%d}",
-        "target_id": hashlib.sha256(url.encode()).hexdigest()[:32],
-        "attempt": attempt,
-        "url": url,
-        "url_hash": hash_url(url),
-        "options": {"formats": ["markdown"], "render_js": False},
-        "labels": {"source": "list"},
-        "state": state,
-        "planned_at": noon,
-        "request_id": uuid.UUID(int=chance.getrandbits(128)).hex if is_sent else None,
-        "sent_at": noon if is_sent else None,
-        "lease_until": noon if state == State.SENDING else None,
-        "job_id": str(uuid.UUID(int=chance.getrandbits(128))) if is_bound else None,
-        "item_key": hash_url(url) if is_bound else None,
-        "accepted_at": noon if is_bound else None,
-        "settled_at": noon if is_bound and state != State.ACCEPTED else None,
-    }
-
-
-def _follow(connection: Connection, noon: datetime) -> None:
-    """Write what stands beside a day's submissions: jobs, news, results and letters, as they came in."""
-    day = f"{noon:%Y-%m-%d}"
-    at = literal(noon, _row.planned_at.type)
-    bound = (_row.partition_key == day, _row.job_id.is_not(None))
-    settled = in_state(State.STORED, State.DEAD, State.SUPERSEDED)
-    connection.execute(
-        insert(partitions).values(partition_key=day, revision=1, changed_at=noon, planned_at=noon)
-    )
-    connection.execute(
-        insert(jobs).from_select(
-            ["job_id", "partition_key", "kind", "status", "sent_at", "accepted_at"],
-            select(_row.job_id, literal(day), literal("extract"), literal("completed"), at, at).where(*bound),
-        )
-    )
-    connection.execute(
-        insert(processed_events).from_select(
-            ["job_id", "poll_at", "received_at", "available_at", "processed_at"],
-            select(_row.job_id, at, at, at, at).where(*bound, settled),
-        )
-    )
-    connection.execute(
-        insert(results).from_select(
-            ["job_id", "item_key", "partition_key", "target_id", "attempt", "url", "labels", "http_status", "markdown",
-             "metadata", "tokens_charged", "content_sha256", "is_empty", "completed_at", "stored_at"],
-            select(
-                _row.job_id, _row.item_key, _row.partition_key, _row.target_id, _row.attempt, _row.url, _row.labels,
-                literal(200), literal(_MARKDOWN), _row.options, literal(1), _row.url_hash, ~true(), at, at,
-            ).where(*bound, in_state(State.STORED)),
-        )
-    )  # fmt: skip
-    connection.execute(
-        insert(dead_letters).from_select(
-            ["job_id", "item_key", "partition_key", "target_id", "url", "error_code", "error_message", "attempts",
-             "parked_at", "resolved_at"],
-            select(
-                _row.job_id, _row.item_key, _row.partition_key, _row.target_id, _row.url, literal("PERMANENT_BLOCK"),
-                literal("The site refuses the page."), _row.attempt, at, null(),
-            ).where(*bound, in_state(State.DEAD)),
-        )
-    )  # fmt: skip
+def _is_retried(number: int) -> bool:
+    return number % 100 in (10, 40, 98)
 
 
 def measure(ledger: Ledger, rounds: int) -> float:

@@ -33,7 +33,8 @@ submit_jobs = dg.define_asset_job(
 settle_jobs = dg.define_asset_job(
     "settle_jobs",
     selection=dg.AssetSelection.assets(settlement),
-    tags=_MAX_RUNTIME,
+    # Before submit runs in the queue: what they may wait for, free places, storing results does not have to wait for.
+    tags={**_MAX_RUNTIME, "dagster/priority": "1"},
     description="Store what has ended of a day's jobs, until news has been quiet for a while. Asked for by the sensor.",
 )
 

@@ -9,8 +9,8 @@ from datetime import datetime
 import dagster as dg
 
 from scraper_pipeline.assets.figures import materialised_revision
+from scraper_pipeline.assets.holding import HELD_LEASE, REFUSED_LEASE
 from scraper_pipeline.assets.operations import delivery_figures, silence_check
-from scraper_pipeline.assets.submissions import REFUSED_LEASE
 from scraper_pipeline.jobs import settle_jobs, submit_jobs
 from scraper_pipeline.ledger import Ledger, PendingPartition
 from scraper_pipeline.lifecycle import (
@@ -19,7 +19,7 @@ from scraper_pipeline.lifecycle import (
     SETTLE_LEASE,
     SUBMIT_LEASE,
     DeliveryLogReport,
-    pages_left_today,
+    pages_left,
     poll_jobs,
     read_delivery_log,
     resolve_lost_answers,
@@ -49,13 +49,14 @@ def job_status_sensor(
     context: dg.SensorEvaluationContext, ledger: LedgerResource, scraper: ScraperResource
 ) -> dg.SensorResult | dg.SkipReason:
     with explained_failures(), ledger.open() as book:
-        if book.progress.has_open_targets():
+        is_open = book.progress.has_open_targets()
+        if is_open:
             asyncio.run(_look(book, scraper))
         green = _read_cursor(context.cursor)
         queued = _queued(context.instance)
-        room = pages_left_today(book, scraper.policy())
+        used_up = pages_left(book, scraper.policy()).used_up if is_open else None
         is_refused = EVERYWHERE in book.leases.live(REFUSED_LEASE)
-        requests = [] if room == 0 or is_refused else list(_submissions(book, queued))
+        requests = [] if used_up or is_refused else list(_submissions(book, queued))
         requests += _settlements(book, queued)
         asked = {(request.job_name, request.partition_key) for request in requests}
         requests += [
@@ -73,7 +74,12 @@ def job_status_sensor(
         )
     if problem:  # what can be done without these rows goes on
         context.log.error(problem)
-    return dg.SensorResult(run_requests=requests, cursor=json.dumps(green, sort_keys=True))
+    waits = f"{used_up} is used up: what is planned waits, and nothing is lost." if used_up else None
+    return dg.SensorResult(
+        run_requests=requests,
+        skip_reason=None if requests else waits,
+        cursor=json.dumps(green, sort_keys=True),
+    )
 
 
 async def _look(ledger: Ledger, scraper: ScraperResource) -> None:
@@ -124,7 +130,7 @@ def _read_cursor(cursor: str | None) -> dict[str, dict[str, int]]:
 
 
 def _submissions(ledger: Ledger, queued: set[tuple[str | None, str | None]]) -> Iterator[dg.RunRequest]:
-    busy = ledger.leases.live(SUBMIT_LEASE)
+    busy = ledger.leases.live(SUBMIT_LEASE) | ledger.leases.live(HELD_LEASE)
     for pending in _days_of_dagster(ledger.progress.partitions_to_submit()):
         if pending.partition_key not in busy and (submit_jobs.name, pending.partition_key) not in queued:
             yield _ask(ledger, submit_jobs.name, SUBMIT_LEASE, pending)
@@ -170,16 +176,17 @@ def _conclusions(
         submit_jobs.name: (SUBMIT_LEASE, "submitted_jobs"),
         settle_jobs.name: (SETTLE_LEASE, "stored_results"),
     }
+    live = {lease: ledger.leases.live(lease) for lease, _ in leases.values()}
     for changed in ledger.progress.revisions(WATCHED_DAYS):
-        if not DAYS.has_partition_key(changed.partition_key):
-            continue
         day, revision = changed.partition_key, changed.revision
-        for job_name, (lease, asset) in leases.items():
-            if green[job_name].get(day) == revision:
-                continue
-            progress = ledger.progress.of(day)
+        pale = [job_name for job_name in leases if green[job_name].get(day) != revision]
+        if not pale or not DAYS.has_partition_key(day):
+            continue
+        progress = ledger.progress.of(day)
+        for job_name in pale:
+            lease, asset = leases[job_name]
             is_done = progress.is_settled if job_name == settle_jobs.name else progress.is_accepted
-            if not is_done or day in ledger.leases.live(lease):
+            if not is_done or day in live[lease]:
                 continue
             if materialised_revision(instance, asset, day) >= (
                 revision if job_name == settle_jobs.name else 1

@@ -167,6 +167,9 @@ class Settings(BaseSettings):
     daily_page_limit: Annotated[int, Field(ge=0)] | None = Field(
         None, description="the most pages submitted in a day; unset is no limit"
     )
+    monthly_page_limit: Annotated[int, Field(ge=0)] | None = Field(
+        None, description="the most pages submitted in a calendar month; unset is no limit"
+    )
     send_lease_seconds: Annotated[Seconds, Field(gt=_LEAST_REQUEST_SECONDS)] = Field(
         60, description="how long a claimed target may take to be sent"
     )
@@ -202,7 +205,7 @@ class Settings(BaseSettings):
         32 * 1024 * 1024, description="the largest answer that is read, decoded"
     )
     timezone: Annotated[Text, AfterValidator(_as_timezone)] = Field(
-        "UTC", description="where a day begins and ends"
+        "UTC", description="where a day or a month begins and ends"
     )
     start_date: Annotated[date, BeforeValidator(_trimmed)] = Field(
         date(2026, 1, 1), description="the first day"

@@ -2,6 +2,7 @@
 
 import dagster as dg
 
+from scraper_pipeline.assets.holding import nothing_waits
 from scraper_pipeline.assets.operations import delivery_log, webhooks_deliver
 from scraper_pipeline.assets.reconciliation import nothing_is_overdue, reconciliation
 from scraper_pipeline.assets.results import (
@@ -28,6 +29,7 @@ CHECKS = [
     share_of_parked_targets,
     webhooks_deliver,
     nothing_is_overdue,
+    nothing_waits,
 ]
 
 __all__ = ["ASSETS", "CHECKS"]

@@ -6,6 +6,7 @@ from typing import Any
 import dagster as dg
 
 from scraper_pipeline.ledger import Ledger
+from scraper_pipeline.lifecycle import PagesLeft
 
 Metadata = Mapping[str, Any]
 
@@ -50,13 +51,20 @@ def progress_figures(ledger: Ledger, day: str) -> Metadata:
     }
 
 
-def submission_figures(ledger: Ledger, day: str) -> Metadata:
-    """The day's progress, and its newest submissions."""
+def submission_figures(ledger: Ledger, day: str, left: PagesLeft) -> Metadata:
+    """The day's progress, its newest submissions, and what the page limits leave."""
     return {
         **progress_figures(ledger, day),
         "resubmitted": ledger.progress.resubmissions(day),
+        **spending_figures(left),
         "preview": preview(ledger.progress.submissions_preview(day)),
     }
+
+
+def spending_figures(left: PagesLeft) -> Metadata:
+    """What each page limit leaves; nothing of one that is not set."""
+    shown = {"pages_left_today": left.today, "pages_left_this_month": left.this_month}
+    return {name: pages for name, pages in shown.items() if pages is not None}
 
 
 def news_figures(ledger: Ledger, day: str) -> Metadata:

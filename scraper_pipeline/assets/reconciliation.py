@@ -8,8 +8,14 @@ from typing import Any
 import dagster as dg
 
 from scraper_pipeline.assets.figures import materialised_revision, preview, submission_figures
+from scraper_pipeline.assets.holding import (
+    HELD_LEASE,
+    REFUSED_LEASE,
+    pausing_after_refusals,
+    show_what_waits,
+)
 from scraper_pipeline.assets.results import IO_MANAGER, check_complete, check_stored_once, day_figures
-from scraper_pipeline.assets.submissions import POOL, REFUSED_LEASE, pausing_after_refusals
+from scraper_pipeline.assets.submissions import POOL
 from scraper_pipeline.assets.targets import OWNERS
 from scraper_pipeline.ledger import JobOutcome, Ledger, Target
 from scraper_pipeline.lifecycle import (
@@ -17,8 +23,10 @@ from scraper_pipeline.lifecycle import (
     SETTLE_LEASE,
     SUBMIT_LEASE,
     LifecyclePolicy,
+    Places,
     Settlement,
     SweepReport,
+    pages_left,
     reconcile_jobs,
     submit_jobs,
 )
@@ -67,13 +75,19 @@ def submit_due(context: dg.OpExecutionContext, ledger: LedgerResource, scraper: 
     policy = scraper.policy()
 
     async def submit(book: Ledger, days: Sequence[str]) -> None:
+        seconds = SUBMIT_SECONDS / len(days)
         async with scraper.open_client() as client:
+            places = Places.of(client, policy)
             for day in days:
-                report = await submit_jobs(book, client, day, policy, seconds=SUBMIT_SECONDS / len(days))
+                report = await submit_jobs(book, client, day, policy, seconds=seconds, places=places)
                 context.log.info(f"{day}: {report.accepted} accepted, {report.refused} refused.")
+                if report.held_by:
+                    context.log.warning(
+                        f"{day}: the rest stays planned, held by {', '.join(report.held_by)}."
+                    )
 
     with explained_failures(), ledger.open() as book:
-        busy = book.leases.live(SUBMIT_LEASE)
+        busy = book.leases.live(SUBMIT_LEASE) | book.leases.live(HELD_LEASE)
         pending = [one.partition_key for one in book.progress.partitions_to_submit()]
         if EVERYWHERE in book.leases.live(REFUSED_LEASE):
             context.log.warning(
@@ -81,8 +95,9 @@ def submit_due(context: dg.OpExecutionContext, ledger: LedgerResource, scraper: 
             )
             return
         if days := [day for day in pending if day not in busy]:
-            with pausing_after_refusals(book):
+            with pausing_after_refusals(context, book, policy):
                 asyncio.run(submit(book, days))
+            show_what_waits(context, book, policy)
 
 
 @dg.op(
@@ -113,16 +128,16 @@ def _outcomes(
 
 
 @dg.op(ins={"settled": dg.In(dg.Nothing)}, out=dg.Out(dg.Nothing, io_manager_key=IO_MANAGER))
-def conclude_sweep(context: dg.OpExecutionContext, ledger: LedgerResource) -> None:
+def conclude_sweep(context: dg.OpExecutionContext, ledger: LedgerResource, scraper: ScraperResource) -> None:
     """Shows what the sweep found, and turns the days green that are done since."""
     with explained_failures(), ledger.open() as book:
-        for event in _conclusions(context.instance, book):
+        for event in _conclusions(context.instance, book, scraper.policy()):
             context.log_event(event)  # type: ignore[arg-type]  # it takes evaluations of checks, too
         context.add_output_metadata(sweep_figures(book))
 
 
 def _conclusions(
-    instance: dg.DagsterInstance, ledger: Ledger
+    instance: dg.DagsterInstance, ledger: Ledger, policy: LifecyclePolicy
 ) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
     """Materialisations of the days that are done in the ledger and not green, if the blocking checks hold."""
     for changed in ledger.progress.revisions(WATCHED_DAYS):
@@ -130,7 +145,7 @@ def _conclusions(
         if not progress.targets or not DAYS.has_partition_key(day):
             continue
         if progress.is_accepted and not materialised_revision(instance, "submitted_jobs", day):
-            figures = submission_figures(ledger, day)
+            figures = submission_figures(ledger, day, pages_left(ledger, policy))
             yield dg.AssetMaterialization("submitted_jobs", partition=day, metadata=dict(figures))
         if (
             not progress.is_settled

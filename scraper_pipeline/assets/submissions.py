@@ -3,25 +3,27 @@
 import asyncio
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import Enum
 from functools import partial
+from time import monotonic
 
 import dagster as dg
 from pydantic import Field
 
 from scraper_pipeline.assets.figures import submission_figures
+from scraper_pipeline.assets.holding import HELD_LEASE, hold_days, pausing_after_refusals, show_what_waits
 from scraper_pipeline.assets.targets import OWNERS, targets
 from scraper_pipeline.ledger import Ledger
 from scraper_pipeline.lifecycle import (
-    EVERYWHERE,
     RESOLUTION_SECONDS,
     SUBMIT_LEASE,
+    Bound,
     LifecyclePolicy,
+    Places,
     SubmissionReport,
+    pages_left,
     resolve_lost_answers,
     resubmit_targets,
-    stops_account,
     submit_jobs,
 )
 from scraper_pipeline.partitions import DAYS
@@ -29,8 +31,7 @@ from scraper_pipeline.resources import LedgerResource, ScraperResource, explaine
 from scraper_pipeline.scraper_api import ScraperClient, ScraperError, Throttled
 
 POOL = "geonode_scraper_api"
-REFUSED_LEASE = "refused"
-REFUSED_SECONDS = 600.0
+_SENSOR_TAG = "dagster/sensor_name"  # Dagster's own, on each run that a sensor asked for
 
 
 class Resubmit(Enum):
@@ -49,7 +50,12 @@ class SubmissionConfig(dg.Config):
         description="Submit settled targets again: failed ones, or all. Every page is paid again.",
     )
     max_pages: int | None = Field(
-        default=None, description="The most targets that `resubmit` takes, over all days of the run."
+        default=None,
+        description=(
+            "The most pages that this run may cost, over all of its days; a crawl counts with its limit. What is "
+            "beyond stays planned until somebody launches submit_jobs for the day again: the sensor and the sweep "
+            "leave it alone. With `resubmit` no more than that is planned again."
+        ),
     )
 
 
@@ -66,7 +72,8 @@ class SubmissionConfig(dg.Config):
         "The jobs of a day: each planned target is submitted once, its intent written down before. Green when the "
         "service has taken every target or refused it for good. A target whose answer was lost is looked up after a "
         "grace and never sent blindly again; until then the day stays as it was, and the job status sensor asks for "
-        "the next run. Running it again submits nothing that was submitted."
+        "the next run. Running it again submits nothing that was submitted. What the page limits or `max_pages` have "
+        "no room for stays planned, and the check `nothing_waits` says so."
     ),
 )
 def submitted_jobs(
@@ -75,21 +82,14 @@ def submitted_jobs(
     ledger: LedgerResource,
     scraper: ScraperResource,
 ) -> Iterator[dg.MaterializeResult[None]]:
-    if config.max_pages is not None and config.resubmit is Resubmit.none:
-        raise dg.Failure(
-            "`max_pages` goes with `resubmit`: what is planned is submitted in any case, by this run or the next. "
-            "To bound what a day costs, set SCRAPER_DAILY_PAGE_LIMIT.",
-            allow_retries=False,
-        )
     days, policy = list(context.partition_keys), scraper.policy()
     with explained_failures(), ledger.open() as book:
-        with pausing_after_refusals(book):
+        with pausing_after_refusals(context, book, policy):
             report = asyncio.run(_submit_days(context, book, scraper.open_client(), days, policy, config))
-        if report.limited:
-            context.log.warning("A page limit was reached: the rest stays planned.")
-        if report.errors:
-            context.log.warning(f"Answers that were no acceptance: {dict(report.errors)}")
-        figures = {day: submission_figures(book, day) for day in days}
+        _tell(context, report)
+        left = pages_left(book, policy)
+        figures = {day: submission_figures(book, day, left) for day in days}
+        show_what_waits(context, book, policy)
     if all(day["planned"] == 0 and day["sending"] == 0 for day in figures.values()):
         for day, shown in figures.items():
             context.add_asset_metadata(shown, asset_key="submitted_jobs", partition_key=day)
@@ -97,24 +97,30 @@ def submitted_jobs(
         return
     waiting = sum(shown["planned"] + shown["sending"] for shown in figures.values())
     context.log.warning(
-        f"{waiting} targets are not with the service yet: what follows in this run is skipped, and the job status "
-        "sensor asks for the next runs. What is accepted is settled by settle_jobs all the same."
+        f"{waiting} targets are not with the service yet: what follows in this run is skipped. "
+        + (
+            "Launch submit_jobs again for what `max_pages` left planned. "
+            if config.max_pages is not None
+            else "The job status sensor asks for the next runs. "
+        )
+        + "What is accepted is settled by settle_jobs all the same."
     )
     for day, shown in figures.items():
         event = dg.AssetObservation if shown["planned"] or shown["sending"] else dg.AssetMaterialization
         context.log_event(event("submitted_jobs", partition=day, metadata=shown))
 
 
-@contextmanager
-def pausing_after_refusals(ledger: Ledger) -> Iterator[None]:
-    """Keep the sensor from asking for more submissions for a while after the account was refused, as by 401 or 402."""
-    try:
-        yield
-    except ScraperError as error:
-        if stops_account(error):
-            ledger.leases.take(REFUSED_LEASE, EVERYWHERE, REFUSED_LEASE, REFUSED_SECONDS, force=True)
-        raise
-    ledger.leases.drop(REFUSED_LEASE, EVERYWHERE, REFUSED_LEASE)
+def _tell(context: dg.AssetExecutionContext, report: SubmissionReport) -> None:
+    """Say in the run's log what was out of the ordinary."""
+    if report.held_by:
+        context.log.warning(f"The rest stays planned, held by {', '.join(sorted(report.held_by))}.")
+    if report.unbounded_because:
+        context.log.warning(
+            "Single jobs were sent without regard to the account's limit of work at once, for the service did not "
+            f"tell it: {report.unbounded_because}"
+        )
+    if report.errors:
+        context.log.warning(f"Answers that were no acceptance: {dict(report.errors)}")
 
 
 async def _submit_days(
@@ -125,30 +131,92 @@ async def _submit_days(
     policy: LifecyclePolicy,
     config: SubmissionConfig,
 ) -> SubmissionReport:
-    total, holder = SubmissionReport(), uuid.uuid4().hex
+    total, again, holder, began = SubmissionReport(), 0, uuid.uuid4().hex, monotonic()
     async with client:
         await _resolve(context, ledger, client, policy)
-        room = config.max_pages
-        for day in days:
+        places = Places.of(client, policy)
+        for day in _unless_held(context, ledger, days, config):
             ledger.leases.take(SUBMIT_LEASE, day, holder, policy.run_lease, force=True)
             try:
-                if config.resubmit is not Resubmit.none:
-                    again = await resubmit_targets(ledger, client, day, config.resubmit.value, room)
-                    room = None if room is None else room - again.planned
-                    context.log.info(f"{day}: {again.planned} targets are planned again.")
+                again += await _resubmit(context, ledger, client, day, config, again)
+                _tell_the_cost(context, ledger, policy, day, config, total)
                 total += await submit_jobs(
                     ledger,
                     client,
                     day,
                     policy,
-                    seconds=policy.drain,
+                    max_pages=None if config.max_pages is None else config.max_pages - total.pages,
+                    seconds=max(0.0, policy.drain - (monotonic() - began)),
+                    places=places,
                     on_chunk=partial(_show_chunk, context, ledger, policy, day, holder),
                 )
             finally:
                 ledger.leases.drop(SUBMIT_LEASE, day, holder)
+            if not ledger.progress.of(day).planned:
+                ledger.leases.drop(HELD_LEASE, day, HELD_LEASE)
         requests = sum(client.requests_made.values())
-    context.log.info(f"{total.accepted} accepted, {total.refused} refused, with {requests} requests.")
+    context.log.info(
+        f"{total.accepted} accepted, {total.refused} refused, for at most {total.pages} pages, "
+        f"with {requests} requests."
+    )
     return total
+
+
+def _unless_held(
+    context: dg.AssetExecutionContext, ledger: Ledger, days: list[str], config: SubmissionConfig
+) -> list[str]:
+    """The days that this run may submit: a run of the sensor's none that an operator's ``max_pages`` has held."""
+    if config.max_pages is not None:
+        hold_days(ledger, days)
+        return days
+    if _SENSOR_TAG not in context.run.tags:
+        for day in days:
+            ledger.leases.drop(HELD_LEASE, day, HELD_LEASE)
+        return days
+    held = ledger.leases.live(HELD_LEASE).intersection(days)
+    if held:
+        context.log.warning(
+            f"What `max_pages` of an earlier run left planned waits for a launch: {', '.join(sorted(held))}."
+        )
+    return [day for day in days if day not in held]
+
+
+async def _resubmit(
+    context: dg.AssetExecutionContext,
+    ledger: Ledger,
+    client: ScraperClient,
+    day: str,
+    config: SubmissionConfig,
+    planned_before: int,
+) -> int:
+    """Plan settled targets again; returns the most pages that they may cost."""
+    if config.resubmit is Resubmit.none:
+        return 0
+    room = None if config.max_pages is None else config.max_pages - planned_before
+    again = await resubmit_targets(ledger, client, day, config.resubmit.value, room)
+    context.log.info(f"{day}: {again.planned} targets are planned again, for at most {again.pages} pages.")
+    if again.beyond:
+        context.log.warning(f"{day}: {again.beyond} targets more are left as they are, for `max_pages`.")
+    return again.pages
+
+
+def _tell_the_cost(
+    context: dg.AssetExecutionContext,
+    ledger: Ledger,
+    policy: LifecyclePolicy,
+    day: str,
+    config: SubmissionConfig,
+    total: SubmissionReport,
+) -> None:
+    planned, pages = ledger.progress.of(day).planned, ledger.submissions.pages_planned(day)
+    bound = (
+        ""
+        if config.max_pages is None
+        else f"; this run may pay for {max(0, config.max_pages - total.pages)} of them"
+    )
+    context.log.info(
+        f"{day}: {planned} targets wait, at most {pages} pages{bound}; {pages_left(ledger, policy)}."
+    )
 
 
 async def _resolve(
@@ -172,4 +240,5 @@ def _show_chunk(
     report: SubmissionReport,
 ) -> None:
     ledger.leases.take(SUBMIT_LEASE, day, holder, policy.run_lease, force=True)
-    context.log.info(f"{day}: {report.accepted} accepted so far.")
+    waits = " The account has no free place: waiting for one." if Bound.PLACES in report.held_by else ""
+    context.log.info(f"{day}: {report.accepted} accepted so far.{waits}")

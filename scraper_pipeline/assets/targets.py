@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import dagster as dg
 
 from scraper_pipeline.assets.figures import preview, progress_figures
+from scraper_pipeline.assets.holding import hold_if_bounded
 from scraper_pipeline.ledger import Target
 from scraper_pipeline.partitions import DAYS
 from scraper_pipeline.resources import LedgerResource, TargetListResource, explained_failures
@@ -51,6 +52,7 @@ def targets(
     context: dg.AssetExecutionContext, ledger: LedgerResource, target_list: TargetListResource
 ) -> None:
     with explained_failures(), ledger.open() as book:
+        hold_if_bounded(context, book)
         for day in context.partition_keys:
             reading = _Reading(target_list.read())
             report = book.submissions.plan(day, reading.targets())

@@ -4,8 +4,9 @@ import click
 
 from scraper_pipeline.cli.common import err
 from scraper_pipeline.cli.extraction import extract
-from scraper_pipeline.cli.inspection import audit, migrate, plan, status
+from scraper_pipeline.cli.inspection import audit, migrate, status
 from scraper_pipeline.cli.local import demo, dev
+from scraper_pipeline.cli.planning import plan
 from scraper_pipeline.cli.receiver import receiver
 from scraper_pipeline.cli.webhooks import webhooks
 from scraper_pipeline.sandbox.command import sandbox_command

@@ -1,20 +1,17 @@
-"""The commands that look: how far the days are, what a run would do, and whether all is as it must be."""
+"""The commands that look: how far the days are, and whether all is as it must be."""
 
 import sys
 from dataclasses import asdict
-from datetime import date
-from itertools import islice
 from typing import Any
 
 import click
 from rich.table import Table
 
-from scraper_pipeline.cli.common import clear_errors, day_key, day_option, json_option, out, print_json
-from scraper_pipeline.ledger import Ledger, Target, Violation
+from scraper_pipeline.cli.common import clear_errors, json_option, out, print_json
+from scraper_pipeline.ledger import Ledger, Violation
 from scraper_pipeline.local import demo as demonstration
 from scraper_pipeline.resources import open_ledger
 from scraper_pipeline.settings import load_settings
-from scraper_pipeline.target_lists import Rejected, read_target_list
 
 
 @click.command()
@@ -84,54 +81,6 @@ def status(days: int, as_json: bool) -> None:
 def _progress_of(ledger: Ledger, day: str) -> dict[str, int]:
     progress = ledger.progress.of(day)
     return {"targets": progress.targets, **asdict(progress), "parked": progress.dead}
-
-
-@click.command()
-@day_option
-@json_option
-@clear_errors
-def plan(day: date | None, as_json: bool) -> None:
-    """Show what submitting a day would do and cost, and what is wrong with the list. Changes nothing."""
-    settings = load_settings()
-    key = day_key(settings, day)
-    problems: list[dict[str, Any]] = []
-    found = new = new_pages = 0
-    with open_ledger(settings) as ledger:
-
-        def unplanned(targets: list[Target]) -> list[Target]:
-            there = ledger.submissions.planned_targets(key, [target.target_id for target in targets])
-            return [target for target in targets if target.target_id not in there]
-
-        entries = iter(read_target_list(settings.targets))
-        while batch := list(islice(entries, 500)):
-            targets = [entry for entry in batch if isinstance(entry, Target)]
-            added = unplanned(targets)
-            found, new = found + len(targets), new + len(added)
-            new_pages += sum(int(target.options["limit"]) if target.is_crawl else 1 for target in added)
-            for entry in batch:
-                if not isinstance(entry, Target):
-                    reason = (
-                        entry.reason
-                        if isinstance(entry, Rejected)
-                        else f"the same as line {entry.first_line}"
-                    )
-                    problems.append({"line": entry.line, "reason": reason})
-        progress = ledger.progress.of(key)
-        most_pages = new_pages + ledger.submissions.pages_planned(key)
-    to_submit = new + progress.planned
-    report = {
-        "day": key, "list": str(settings.targets), "targets": found, "new": new, "to_submit": to_submit,
-        "most_pages_paid": most_pages, "problems": problems,
-    }  # fmt: skip
-    if as_json:
-        print_json(report)
-        return
-    click.echo(f"{settings.targets} has {found} targets; {new} are new to {key}.")
-    click.echo(f"A run would submit {to_submit}, and pay for at most {most_pages} pages.")
-    for problem in problems[:50]:
-        click.echo(f"  line {problem['line']}: {problem['reason']}")
-    if len(problems) > 50:
-        click.echo(f"  ... and {len(problems) - 50} more lines; --json shows all.")
 
 
 @click.command()

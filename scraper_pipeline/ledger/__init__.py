@@ -8,6 +8,7 @@ from scraper_pipeline.ledger.inbox import Delivery, InboxStore, QuarantinedBody
 from scraper_pipeline.ledger.outcomes import ResubmissionPolicy
 from scraper_pipeline.ledger.progress import LETTER_COLUMNS, RESULT_COLUMNS, ResultFigures
 from scraper_pipeline.ledger.records import (
+    CRAWL_LIMIT,
     JOB_KINDS,
     AcceptedSubmission,
     BatchTerms,
@@ -43,15 +44,18 @@ from scraper_pipeline.ledger.records import (
     unmark_url,
 )
 from scraper_pipeline.ledger.resubmissions import SettledTarget, Which
+from scraper_pipeline.ledger.spending import Allowance, PageLimit, PlannedGroup
 from scraper_pipeline.ledger.store import Ledger
 from scraper_pipeline.ledger.sweeps import Offender
 from scraper_pipeline.ledger.webhooks import DeliveryAttempt, DeliveryFigures, RegisteredWebhook, ReplayReport
 
 __all__ = [
+    "CRAWL_LIMIT",
     "JOB_KINDS",
     "LETTER_COLUMNS",
     "RESULT_COLUMNS",
     "AcceptedSubmission",
+    "Allowance",
     "BatchTerms",
     "Channel",
     "ChannelFigures",
@@ -80,10 +84,12 @@ __all__ = [
     "NotYet",
     "Offender",
     "OverdueSubmission",
+    "PageLimit",
     "Part",
     "PartitionRevision",
     "PendingPartition",
     "PlanReport",
+    "PlannedGroup",
     "Progress",
     "QuarantinedBody",
     "RefusedSubmission",

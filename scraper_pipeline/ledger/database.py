@@ -49,6 +49,7 @@ def _open_sqlite(url: str, path: str | None) -> Engine:
                 "journal_mode=WAL",
                 "synchronous=FULL",
                 "wal_autocheckpoint=1000",
+                "cache_size=-32768",  # KB: a hundred thousand jobs are looked up in it, each once a tick
             ):
                 connection.execute(f"PRAGMA {pragma}")
         except BaseException:

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import bindparam, case, func, select, update
+from sqlalchemy import case, func, select, update
 
 from scraper_pipeline.ledger.base import StorePart, chunked
-from scraper_pipeline.ledger.records import Channel, DueJob, Kind
+from scraper_pipeline.ledger.records import Channel, DueJob
 from scraper_pipeline.ledger.schema import jobs, processed_events
 
 LOOK_LEASE_SECONDS = 30.0
@@ -83,36 +83,54 @@ class NewsStore(StorePart):
             for r in sorted(rows, key=lambda r: (r.accepted_at, r.job_id))
         ]
 
-    def count_jobs_accepted(self, start: datetime, end: datetime, kind: str = Kind.EXTRACT) -> int:
-        """How many jobs of a kind were accepted on the account within [start, end]: what a listing holds at least."""
+    def watched(self, job_ids: Iterable[str]) -> set[str]:
+        """Those of the jobs that are looked at again some time: bound, and not known to have ended."""
+        found: set[str] = set()
         with self.reading() as connection:
-            return (
-                connection.scalar(
-                    select(func.count())
-                    .select_from(jobs)
-                    .where(
-                        _job.account == self.scope.account,
-                        _job.kind == kind,
-                        _job.accepted_at >= start,
-                        _job.accepted_at <= end,
+            for chunk in chunked(job_ids):
+                found.update(
+                    connection.scalars(
+                        select(_job.job_id).where(
+                            self.in_scope(jobs), _job.job_id.in_(chunk), _job.next_look_at.is_not(None)
+                        )
                     )
                 )
-                or 0
+        return found
+
+    def count_jobs_accepted(self, start: datetime, end: datetime, kind: str, at_most: int) -> int:
+        """How many jobs of a kind were accepted on the account within [start, end]: what a listing holds at least.
+
+        Counts no further than ``at_most``.
+        """
+        accepted = (
+            select(_job.accepted_at)
+            .where(
+                _job.account == self.scope.account,
+                _job.kind == kind,
+                _job.accepted_at >= start,
+                _job.accepted_at <= end,
             )
+            .limit(at_most)
+            .subquery()
+        )
+        with self.reading() as connection:
+            return connection.scalar(select(func.count()).select_from(accepted)) or 0
 
     def schedule_looks(self, looks: Mapping[str, datetime | None], statuses: Mapping[str, str]) -> None:
         """Set when each job is looked at next (None: not again), and the status that the look showed, verbatim."""
-        changes = {"next_look_at": bindparam("look_at"), "looks": _job.looks + 1}
-        with_status = {**changes, "status": bindparam("seen")}
-        silent = [job for job in sorted(looks) if job not in statuses]
-        seen = [job for job in sorted(looks) if job in statuses]
+        alike: dict[tuple[datetime | None, str | None], list[str]] = {}
+        for job_id, look_at in looks.items():
+            alike.setdefault((look_at, statuses.get(job_id)), []).append(job_id)
         with self.writing() as connection:
-            for job_ids, values in ((silent, changes), (seen, with_status)):
-                if job_ids:
-                    connection.execute(
-                        update(jobs).where(_job.job_id == bindparam("job")).values(values),
-                        [{"job": job, "look_at": looks[job], "seen": statuses.get(job)} for job in job_ids],
-                    )
+            for chunk in chunked(sorted(looks)):  # in the order of a commit, which may hold some of them
+                mine = select(_job.job_id).where(_job.job_id.in_(chunk)).order_by(_job.job_id)
+                connection.execute(mine.with_for_update()).all()
+            for (look_at, status), job_ids in alike.items():
+                changes: dict[str, Any] = {"next_look_at": look_at, "looks": _job.looks + 1}
+                if status is not None:
+                    changes["status"] = status
+                for chunk in chunked(job_ids):
+                    connection.execute(update(jobs).where(_job.job_id.in_(chunk)).values(changes))
 
     def seconds_until_next_look(self) -> float | None:
         """How long until some job's look is due (0 if one is), or None if none is planned."""

@@ -139,6 +139,7 @@ class ProgressStore(StorePart):
                 .join(jobs, _job.job_id == _event.job_id)
                 .where(
                     self.in_scope(jobs),
+                    _event.account == self.scope.account,
                     _event.processed_at.is_(None),
                     _event.given_up_at.is_(None),
                     _event.available_at <= now,
@@ -272,12 +273,19 @@ class ProgressStore(StorePart):
 
     def has_open_targets(self) -> bool:
         """Whether anything is planned, sending or accepted, or a job that was given up is still under watch."""
-        open_target = exists().where(
-            self.in_scope(submissions), in_state(State.PLANNED, State.SENDING, State.ACCEPTED)
+        # A least value is the index's first entry; what merely exists, Postgres may seek from the table's beginning.
+        firsts = [
+            select(func.min(_row.partition_key)).where(self.in_scope(submissions), in_state(state))
+            for state in (State.PLANNED, State.SENDING, State.ACCEPTED)
+        ]
+        watched = select(func.min(_job.next_look_at)).where(
+            self.in_scope(jobs), _job.next_look_at.is_not(None)
         )
-        watched = exists().where(self.in_scope(jobs), _job.next_look_at.is_not(None))
         with self.reading() as connection:
-            return bool(connection.scalar(select(open_target | watched)))
+            found = connection.execute(
+                select(*(first.scalar_subquery() for first in (*firsts, watched)))
+            ).one()
+        return any(first is not None for first in found)
 
 
 _NEWEST = (State.PLANNED, State.SENDING, State.ACCEPTED, State.STORED, State.DEAD)

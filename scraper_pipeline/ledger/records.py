@@ -56,6 +56,7 @@ class Kind(StrEnum):
 
 
 JOB_KINDS = (Kind.EXTRACT, Kind.BATCH, Kind.CRAWL)
+CRAWL_LIMIT = 50  # pages: the service's own limit, where a crawl names none
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,11 @@ class ClaimedSubmission:
     sent_at: datetime
     lease_until: datetime
     kind: Kind = Kind.EXTRACT
+
+    @property
+    def most_pages(self) -> int:
+        """What this row may cost."""
+        return int(self.options.get("limit") or CRAWL_LIMIT) if self.kind is Kind.CRAWL else 1
 
 
 @dataclass(frozen=True)
@@ -244,6 +250,11 @@ class StoredPage:
         return hashlib.sha256(content.encode("utf-8")).hexdigest()
 
     @property
+    def size(self) -> int:
+        """How many characters of content it holds."""
+        return len(self.markdown or "") + len(self.html or "")
+
+    @property
     def is_empty(self) -> bool:
         return not (self.markdown or "").strip() and not (self.html or "").strip()
 
@@ -318,6 +329,12 @@ class JobOutcome:
 
     job: ClaimedJob
     verdict: Ended | Part | GivenUp | NotYet
+
+    @property
+    def size(self) -> int:
+        """How many characters of content it carries."""
+        items = self.verdict.items if isinstance(self.verdict, Ended | Part) else ()
+        return sum(item.result.size for item in items if isinstance(item.result, StoredPage))
 
 
 @dataclass(frozen=True)

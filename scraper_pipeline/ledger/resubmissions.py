@@ -9,6 +9,7 @@ from sqlalchemy import Connection, insert, literal, select, update
 from scraper_pipeline.ledger.base import StorePart, chunked, in_state
 from scraper_pipeline.ledger.records import Kind, State
 from scraper_pipeline.ledger.schema import dead_letters, submissions
+from scraper_pipeline.ledger.spending import MAY_COST
 
 Which = Literal["failed", "all"]
 _row, _letter = submissions.c, dead_letters.c
@@ -25,6 +26,7 @@ class SettledTarget:
     state: State
     given_up: bool
     kind: Kind = Kind.EXTRACT
+    most_pages: int = 1
 
 
 class ResubmissionStore(StorePart):
@@ -37,13 +39,18 @@ class ResubmissionStore(StorePart):
         states = (State.DEAD,) if which == "failed" else (State.DEAD, State.STORED)
         with self.reading() as connection:
             rows = connection.execute(
-                select(_row.id, _row.target_id, _row.url, _row.job_id, _row.state, _row.given_up, _row.kind)
+                select(
+                    _row.id, _row.target_id, _row.url, _row.job_id, _row.state, _row.given_up, _row.kind,
+                    MAY_COST.label("most_pages"),
+                )
                 .where(self.in_scope(submissions), _row.partition_key == partition_key, in_state(*states))
                 .order_by(_row.id)
                 .limit(limit)
-            ).all()
+            ).all()  # fmt: skip
         return [
-            SettledTarget(r.id, r.target_id, r.url, r.job_id, State(r.state), r.given_up, Kind(r.kind))
+            SettledTarget(
+                r.id, r.target_id, r.url, r.job_id, State(r.state), r.given_up, Kind(r.kind), r.most_pages
+            )
             for r in rows
         ]
 

@@ -114,7 +114,7 @@ Index("uq_submissions_attempt", _c.account, _c.feed, _c.partition_key, _c.target
 _partial("uq_submissions_live", _c.account, _c.feed, _c.partition_key, _c.target_id, where=_live, unique=True)
 _partial("uq_submissions_sending_url", _c.account, _c.url_hash, where=_sending, unique=True)
 Index("uq_submissions_job_item", _c.job_id, _c.item_key, unique=True)
-Index("ix_submissions_partition_state", _c.account, _c.feed, _c.partition_key, _c.state)
+Index("ix_submissions_state", _c.account, _c.feed, _c.state, _c.partition_key)
 _partial("ix_submissions_planned", _c.account, _c.feed, _c.partition_key, _c.id, where=_planned)
 _partial("ix_submissions_waiting_url", _c.account, _c.url_hash, where=_waiting)
 _partial("ix_submissions_sending", _c.lease_until, where=_sending)
@@ -141,7 +141,7 @@ jobs = Table(
     Column("pages_failed", Integer, nullable=False, server_default="0"),
 )
 _partial("ix_jobs_due", jobs.c.account, jobs.c.next_look_at, where=jobs.c.next_look_at.is_not(None))
-Index("ix_jobs_accepted", jobs.c.account, jobs.c.accepted_at)
+Index("ix_jobs_accepted", jobs.c.account, jobs.c.kind, jobs.c.accepted_at)
 
 processed_events = Table(
     "processed_events",

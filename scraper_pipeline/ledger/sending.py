@@ -1,6 +1,8 @@
 """Rule 1: planned rows are claimed for sending, one by one or as a batch, under request ids never used before."""
 
 import uuid
+from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,10 +14,8 @@ from sqlalchemy import (
     and_,
     case,
     cast,
-    exists,
     func,
     literal,
-    literal_column,
     or_,
     select,
     true,
@@ -23,16 +23,14 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError, OperationalError
 
-from scraper_pipeline.ledger.base import StorePart, chunked, in_state
+from scraper_pipeline.ledger.base import chunked, in_state
 from scraper_pipeline.ledger.records import BatchTerms, ClaimedSubmission, Kind, State
 from scraper_pipeline.ledger.schema import LITERAL, submissions
+from scraper_pipeline.ledger.spending import IS_CRAWL, IS_PAGE, MOST_PAGES, Allowance, SpendingStore
 
 CLAIM_TRIES = 5
-CRAWL_LIMIT = 50  # the service's own, where a crawl names none
+GROUPS_TRIED = 20
 _row = submissions.c
-IS_CRAWL = _row.kind == literal_column("'crawl'")
-IS_PAGE = _row.kind != literal_column("'crawl'")
-MOST_PAGES = func.coalesce(_row.options["limit"].as_integer(), CRAWL_LIMIT)
 _CLAIMED = (
     _row.id, _row.request_id, _row.target_id, _row.attempt, _row.url, _row.options, _row.kind, _row.sent_at,
     _row.lease_until,
@@ -52,25 +50,43 @@ def _claimed_submission(row: Any) -> ClaimedSubmission:
     )
 
 
-class SendingStore(StorePart):
+def _within(terms: BatchTerms, room: int | None) -> BatchTerms:
+    return terms if room is None else replace(terms, largest=min(terms.largest, room))
+
+
+class SendingStore(SpendingStore):
     """Who may send what now."""
 
     def claim(
-        self, partition_key: str, limit: int, lease_seconds: float, terms: BatchTerms | None = None
+        self,
+        partition_key: str,
+        limit: int,
+        lease_seconds: float,
+        terms: BatchTerms | None = None,
+        allowance: Allowance | None = None,
     ) -> list[ClaimedSubmission]:
         """Take due rows from planned to sending, each request under an id never used before (rule 1).
 
         Up to ``limit`` rows, each a request of its own; or where ``terms`` allow it, up to as many rows with equal
-        options as one batch takes, under one request. A row waits while another one of its URL is sending in any
-        partition; what stands behind it doesn't.
+        options as one batch takes, under one request. With a ``limit`` of 0 only a batch is taken. A row waits while
+        another one of its URL is sending in any partition; what stands behind it doesn't. No more pages are claimed
+        than the ``allowance`` has left when the claim is committed.
         """
+        if allowance:
+            self._remember_past(allowance)
         for remaining in reversed(range(CLAIM_TRIES)):
             try:
                 with self.writing() as connection:
-                    if terms is None:
-                        chosen = self._claimable(partition_key, limit, self.clock(), where=IS_PAGE)
-                        return self._claim(connection, select(chosen.cte("chosen").c.id), lease_seconds)
-                    return self._claim_group(connection, partition_key, limit, lease_seconds, terms)
+                    room = self._room(connection, allowance)
+                    most = limit if room is None else min(limit, room)
+                    if terms is not None:
+                        return self._claim_group(
+                            connection, partition_key, most, lease_seconds, _within(terms, room)
+                        )
+                    if most <= 0:
+                        return []
+                    chosen = self._claimable(partition_key, most, self.clock(), where=IS_PAGE)
+                    return self._claim(connection, select(chosen.cte("chosen").c.id), lease_seconds)
             except (IntegrityError, OperationalError):
                 # another process claimed the same URL in another partition between our look and our commit
                 if not remaining:
@@ -85,20 +101,32 @@ class SendingStore(StorePart):
         lease_seconds: float,
         terms: BatchTerms,
     ) -> list[ClaimedSubmission]:
-        """Claim rows that share the options of the one that has waited longest: as a batch, or one by one."""
+        """Claim rows that share the options of the one that has waited longest: as a batch, or one by one.
+
+        Where nothing may go one by one, what makes no batch is passed over.
+        """
         now = self.clock()
-        first = connection.execute(
-            self._claimable(partition_key, 1, now, _row.options, _row.kind, where=IS_PAGE)
-        ).first()
-        if first is None:
+        choice = IS_PAGE if limit > 0 else and_(IS_PAGE, _row.kind != Kind.ALONE)
+        for _ in range(GROUPS_TRIED):
+            first = connection.execute(
+                self._claimable(partition_key, 1, now, _row.options, _row.kind, where=choice)
+            ).first()
+            if first is None or max(limit, terms.largest) <= 0:
+                return []
+            fits = first.kind != Kind.ALONE and terms.fits(first.options)
+            alike = and_(
+                IS_PAGE,
+                _row.options == first.options,
+                (_row.kind == Kind.ALONE) == (first.kind == Kind.ALONE),
+            )
+            most = max(limit, terms.largest) if fits else limit
+            row_ids = list(connection.scalars(self._claimable(partition_key, most, now, where=alike)))
+            is_batch = fits and len(row_ids) >= terms.smallest
+            if is_batch or limit > 0:
+                break
+            choice = and_(choice, _row.options != first.options)
+        else:
             return []
-        fits = first.kind != Kind.ALONE and terms.fits(first.options)
-        alike = and_(
-            IS_PAGE, _row.options == first.options, (_row.kind == Kind.ALONE) == (first.kind == Kind.ALONE)
-        )
-        most = max(limit, terms.largest) if fits else limit
-        row_ids = list(connection.scalars(self._claimable(partition_key, most, now, where=alike)))
-        is_batch = fits and len(row_ids) >= terms.smallest
         claimed: list[ClaimedSubmission] = []
         request_id = uuid.uuid4().hex if is_batch else None
         for chunk in chunked(row_ids[: terms.largest if is_batch else limit]):
@@ -106,33 +134,29 @@ class SendingStore(StorePart):
         return claimed
 
     def claim_crawl(
-        self, partition_key: str, room: int | None, lease_seconds: float
+        self,
+        partition_key: str,
+        room: int | None,
+        lease_seconds: float,
+        allowance: Allowance | None = None,
     ) -> list[ClaimedSubmission]:
         """Take the first due crawl that can't cost more than ``room`` pages, if there is one, as ``claim`` does."""
-        fits = IS_CRAWL if room is None else and_(IS_CRAWL, room >= MOST_PAGES)
+        if allowance:
+            self._remember_past(allowance)
         try:
             with self.writing() as connection:
+                allowed = self._room(connection, allowance)
+                room = allowed if room is None else room if allowed is None else min(room, allowed)
+                fits = IS_CRAWL if room is None else and_(IS_CRAWL, room >= MOST_PAGES)
                 chosen = self._claimable(partition_key, 1, self.clock(), where=fits).cte("chosen")
                 return self._claim(connection, select(chosen.c.id), lease_seconds)
         except IntegrityError:
             return []  # another process sends the same URL at this moment
 
-    def has_due_crawl(self, partition_key: str) -> bool:
-        """Whether a crawl could be sent now if only there were room for all that it may cost."""
+    def has_due(self, partition_key: str) -> bool:
+        """Whether anything of the partition could be sent now, if only there were room for it."""
         with self.reading() as connection:
-            due = self._claimable(partition_key, 1, self.clock(), where=IS_CRAWL)
-            return connection.execute(due).first() is not None
-
-    def pages_planned(self, partition_key: str) -> int:
-        """The most pages that the partition's planned rows may cost: one each, and of a crawl its limit."""
-        pages = case((IS_PAGE, 1), else_=MOST_PAGES)
-        with self.reading() as connection:
-            planned = connection.scalar(
-                select(func.sum(pages)).where(
-                    self.in_scope(submissions), _row.partition_key == partition_key, in_state(State.PLANNED)
-                )
-            )
-        return planned or 0
+            return connection.execute(self._claimable(partition_key, 1, self.clock())).first() is not None
 
     def _claim(
         self,
@@ -159,22 +183,23 @@ class SendingStore(StorePart):
         ).all()
         return [_claimed_submission(row) for row in sorted(claimed, key=lambda r: r.id)]
 
-    def split(self, request_id: str, lease_seconds: float) -> list[ClaimedSubmission]:
-        """Give each row of a batch that certainly made no job a request of its own, under a new lease (rule 2)."""
-        now = self.clock()
+    def set_apart(self, request_ids: Iterable[str]) -> int:
+        """Plan the rows of batches that were refused as a whole, and so made no job, to go out one by one (rule 2)."""
+        apart, moved_partitions = 0, set[str]()
         with self.writing() as connection:
-            rows = connection.execute(
-                update(submissions)
-                .where(_row.request_id == request_id, in_state(State.SENDING))
-                .values(
-                    kind=Kind.EXTRACT,
-                    request_id=literal(f"{uuid.uuid4().hex}-", String) + cast(_row.id, String),
-                    sent_at=now,
-                    lease_until=now + timedelta(seconds=lease_seconds),
-                )
-                .returning(*_CLAIMED)
-            ).all()
-        return [_claimed_submission(row) for row in sorted(rows, key=lambda r: r.id)]
+            for chunk in chunked(request_ids):
+                rows = connection.execute(
+                    update(submissions)
+                    .where(_row.request_id.in_(chunk), in_state(State.SENDING))
+                    .values(
+                        state=State.PLANNED, kind=Kind.ALONE, request_id=None, sent_at=None, lease_until=None
+                    )
+                    .returning(_row.partition_key)
+                ).all()
+                apart += len(rows)
+                moved_partitions.update(row.partition_key for row in rows)
+            self.bump_revisions(connection, moved_partitions)
+        return apart
 
     def _claimable(
         self,
@@ -197,6 +222,13 @@ class SendingStore(StorePart):
             or_(other.c.not_before.is_(None), other.c.not_before <= now),
         )
         waiting = other.c.state.in_([LITERAL[State.PLANNED], LITERAL[State.SENDING]])
+        # Counted row by row: of NOT EXISTS, Postgres makes a join of everything planned while it has no statistics.
+        ahead = (
+            select(func.count())
+            .select_from(other)
+            .where(same_url, waiting, or_(sending, and_(planned, earlier_here)))
+            .scalar_subquery()
+        )
         return (
             select(*(columns or (_row.id,)))
             .where(
@@ -205,7 +237,7 @@ class SendingStore(StorePart):
                 in_state(State.PLANNED),
                 true() if where is None else where,
                 or_(_row.not_before.is_(None), _row.not_before <= now),
-                ~exists().where(same_url, waiting, or_(sending, and_(planned, earlier_here))),
+                ahead == 0,
             )
             .order_by(_row.id)
             .limit(limit)

@@ -10,8 +10,6 @@ from sqlalchemy import (
     and_,
     case,
     exists,
-    func,
-    or_,
     select,
     update,
 )
@@ -30,8 +28,8 @@ from scraper_pipeline.ledger.records import (
     Target,
     hash_url,
 )
-from scraper_pipeline.ledger.schema import dead_letters, jobs, partitions, results, submissions
-from scraper_pipeline.ledger.sending import IS_CRAWL, IS_PAGE, MOST_PAGES, SendingStore
+from scraper_pipeline.ledger.schema import dead_letters, jobs, partitions, submissions
+from scraper_pipeline.ledger.sending import SendingStore
 
 INVALID_URL = "INVALID_URL"
 _row = submissions.c
@@ -216,12 +214,14 @@ class SubmissionStore(SendingStore):
         before = self.clock() - timedelta(seconds=grace_seconds)
         requests: dict[str, list[Any]] = {}
         with self.reading() as connection:
-            for row in connection.execute(
-                select(_row.request_id, _row.kind, _row.url, _row.sent_at, _row.lease_until)
-                .where(self.in_scope(submissions), in_state(State.SENDING), _row.lease_until < before)
-                .order_by(_row.sent_at, _row.id)
-            ):
-                requests.setdefault(row.request_id, []).append(row)
+            found = connection.execute(
+                select(_row.id, _row.request_id, _row.kind, _row.url, _row.sent_at, _row.lease_until).where(
+                    self.in_scope(submissions), in_state(State.SENDING), _row.lease_until < before
+                )
+            ).all()
+        # Ordered here: for the order's sake SQLite would read all that was ever sent.
+        for row in sorted(found, key=lambda row: (row.sent_at, row.id)):
+            requests.setdefault(row.request_id, []).append(row)
         return [
             OverdueSubmission(
                 request_id,
@@ -291,29 +291,3 @@ class SubmissionStore(SendingStore):
                 moved_partitions.update(row.partition_key for row in rows)
             self.bump_revisions(connection, moved_partitions)
         return parked
-
-    def pages_committed_since(self, since: datetime) -> int:
-        """How many pages the account was or may still be charged for among the rows sent since ``since``.
-
-        Attempts that failed are not charged; what was submitted again on purpose was paid before.
-        """
-        of_job = results.c.job_id == _row.job_id
-        has_result = exists().where(of_job, or_(IS_CRAWL, results.c.item_key == _row.item_key))
-        crawled = select(func.count()).select_from(results).where(of_job).scalar_subquery()
-        pages = case((IS_PAGE, 1), (in_state(State.SENDING, State.ACCEPTED), MOST_PAGES), else_=crawled)
-        with self.reading() as connection:
-            return (
-                connection.scalar(
-                    select(func.sum(pages))
-                    .select_from(submissions)
-                    .where(
-                        _row.account == self.scope.account,
-                        _row.sent_at >= since,
-                        or_(
-                            in_state(State.SENDING, State.ACCEPTED, State.STORED),
-                            and_(in_state(State.DEAD, State.SUPERSEDED), or_(_row.given_up, has_result)),
-                        ),
-                    )
-                )
-                or 0
-            )

@@ -1,5 +1,7 @@
 """The life of a job, free of Dagster: submission, polling, settlement, and the resolution of lost answers."""
 
+from scraper_pipeline.lifecycle.claiming import requests_needed
+from scraper_pipeline.lifecycle.places import Places
 from scraper_pipeline.lifecycle.policy import LifecyclePolicy
 from scraper_pipeline.lifecycle.polling import EVERYWHERE, PollReport, poll_jobs
 from scraper_pipeline.lifecycle.reconciliation import MakeTarget, SweepReport, reconcile_jobs
@@ -16,13 +18,8 @@ from scraper_pipeline.lifecycle.replay import DeliveryLogReport, read_delivery_l
 from scraper_pipeline.lifecycle.resolution import ResolutionReport, resolve_lost_answers
 from scraper_pipeline.lifecycle.resubmission import ResubmissionReport, resubmit_targets
 from scraper_pipeline.lifecycle.settlement import RESOLUTION_SECONDS, SETTLE_LEASE, Settlement
-from scraper_pipeline.lifecycle.submission import (
-    SUBMIT_LEASE,
-    SubmissionReport,
-    pages_left_today,
-    stops_account,
-    submit_jobs,
-)
+from scraper_pipeline.lifecycle.spending import Bound, PagesLeft, pages_left, stops_account
+from scraper_pipeline.lifecycle.submission import SUBMIT_LEASE, SubmissionReport, submit_jobs
 
 __all__ = [
     "BULK_EVENT_TYPES",
@@ -32,9 +29,12 @@ __all__ = [
     "RESOLUTION_SECONDS",
     "SETTLE_LEASE",
     "SUBMIT_LEASE",
+    "Bound",
     "DeliveryLogReport",
     "LifecyclePolicy",
     "MakeTarget",
+    "PagesLeft",
+    "Places",
     "PollReport",
     "RegistrationReport",
     "ResolutionReport",
@@ -43,12 +43,13 @@ __all__ = [
     "Settlement",
     "SubmissionReport",
     "SweepReport",
-    "pages_left_today",
+    "pages_left",
     "poll_jobs",
     "read_delivery_log",
     "reconcile_jobs",
     "register_webhooks",
     "replay_deliveries",
+    "requests_needed",
     "resolve_lost_answers",
     "resubmit_targets",
     "rotate_secrets",

@@ -32,12 +32,16 @@ class LifecyclePolicy:
     smallest_batch: int = 50
     largest_batch: int = 1000
     pages_at_once: int = 4
-    settle_chunk: int = 64
+    settle_chunk: int = 200
+    settle_chunk_characters: int = 32 * 1024 * 1024
     settle_lease: float = 120.0
     drain: float = 600.0
     drain_quiet: float = 10.0
     run_lease: float = 60.0
     daily_page_limit: int | None = None
+    monthly_page_limit: int | None = None
+    usage_interval: float = 1.0
+    longest_usage_wait: float = 30.0
     timezone: str = "UTC"
     mark_urls: bool = False
 

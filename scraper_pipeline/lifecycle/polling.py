@@ -8,11 +8,14 @@ from datetime import datetime, timedelta
 from time import monotonic as system_monotonic
 
 from scraper_pipeline.ledger import Channel, DueJob, Ledger
+from scraper_pipeline.lifecycle.listing import PAGE_SIZE
 from scraper_pipeline.lifecycle.looking import Looking
 from scraper_pipeline.lifecycle.policy import LifecyclePolicy, is_past
 from scraper_pipeline.lifecycle.service_clock import ServiceClock
 from scraper_pipeline.scraper_api import TERMINAL_STATUSES, ScraperClient
 
+POLL_SECONDS = 10.0  # in which the requests of one poll are made up for, at most
+LEAST_REQUESTS = 4
 LOOK_LIMIT = 10_000
 POLL_LEASE = "poll"
 EVERYWHERE = "*"
@@ -22,7 +25,10 @@ _MISSING_AFTER_LOOKS = 3
 
 @dataclass
 class PollReport:
-    """What one poll found. ``requests`` are listing calls; ``unknown_statuses`` are kept verbatim and not terminal."""
+    """What one poll found. ``requests`` are listing calls; ``unknown_statuses`` are kept verbatim and not terminal.
+
+    ``looked`` counts due jobs, ``ended`` also those that were met without being due.
+    """
 
     looked: int = 0
     ended: int = 0
@@ -42,21 +48,29 @@ async def poll_jobs(
     chance: random.Random | None = None,
     clock: ServiceClock | None = None,
 ) -> PollReport:
-    """Look at every job that is due, by the cheaper of the two ways, within about ``seconds``.
+    """Look at the jobs that are due, longest first, by the cheapest way, within about ``seconds``.
 
     Pollers take turns, and each round holds the turn long enough to keep to ``status_requests_per_second`` over all
-    processes; a poller whose turn it isn't does nothing. Raises ScraperError; what was not looked at stays due.
+    processes; a poller whose turn it isn't does nothing. A round makes no more requests than ``POLL_SECONDS`` make up
+    for. Raises ScraperError; what was not looked at stays due.
     """
     report, chance = PollReport(), chance or random.Random()  # noqa: S311 (jitter)
     holder = uuid.uuid4().hex
     if not ledger.leases.take(POLL_LEASE, EVERYWHERE, holder, seconds + 10):
         return report
     try:
-        due = ledger.news.take_due_jobs(LOOK_LIMIT)
+        most_requests = max(LEAST_REQUESTS, int(POLL_SECONDS * policy.status_requests_per_second))
+        most_jobs = min(LOOK_LIMIT, most_requests * PAGE_SIZE)
+        due = ledger.news.take_due_jobs(most_jobs)
         if due:
             end = monotonic() + seconds
-            this_round = Looking(ledger, client, policy, end, monotonic, clock or ServiceClock())
+            this_round = Looking(
+                ledger, client, policy, end, monotonic, clock or ServiceClock(), most_requests
+            )
             try:
+                if len(due) == most_jobs:  # and more may be due than a round can look at
+                    since = min(job.sent_at for job in due) - timedelta(seconds=policy.clock_skew)
+                    await this_round.look_for_ends(since, ledger.clock(), most_requests // 2)
                 await this_round.look(due)
             finally:
                 report.requests = this_round.requests
@@ -78,6 +92,9 @@ def _conclude(
     now = ledger.clock()
     ended, to_settle = [], []
     looks: dict[str, datetime | None] = {}
+    delays: dict[
+        int, timedelta
+    ] = {}  # what was looked at together is due together, and is listed together again
     statuses: dict[str, str] = {}
     seen = this_round.seen
     for job in due:
@@ -87,7 +104,9 @@ def _conclude(
             continue  # not reached: its look stays due
         line = seen[job.job_id]
         report.looked += 1
-        looks[job.job_id] = now + policy.look_delay(job.looks + 1, chance)
+        if job.looks not in delays:
+            delays[job.looks] = policy.look_delay(job.looks + 1, chance)
+        looks[job.job_id] = now + delays[job.looks]
         if line is not None:
             statuses[job.job_id] = line.status
             if line.status not in KNOWN_STATUSES:
@@ -106,6 +125,9 @@ def _conclude(
             report.missing += 1
             to_settle.append(job.job_id)
             looks[job.job_id] = None
+    for job_id in ledger.news.watched(this_round.besides.keys() - seen.keys()):
+        ended.append(job_id)
+        looks[job_id], statuses[job_id] = None, this_round.besides[job_id].status
     report.ended = len(ended)
     ledger.news.record(ended, Channel.POLL)
     ledger.news.request_settlement(to_settle)

@@ -25,7 +25,7 @@ from scraper_pipeline.lifecycle.policy import LifecyclePolicy, is_past
 from scraper_pipeline.lifecycle.resolution import ResolutionReport, resolve_lost_answers
 from scraper_pipeline.lifecycle.service_clock import ServiceClock
 from scraper_pipeline.lifecycle.spelling import spelling
-from scraper_pipeline.lifecycle.submission import stops_account
+from scraper_pipeline.lifecycle.spending import stops_account
 from scraper_pipeline.scraper_api import NotOffered, ScraperClient, ScraperError
 
 SLICE = timedelta(hours=1)

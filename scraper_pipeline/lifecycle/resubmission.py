@@ -16,17 +16,22 @@ from scraper_pipeline.scraper_api import (
 
 @dataclass
 class ResubmissionReport:
-    """What became of the targets asked for: planned again, refused while their job runs, or settled instead."""
+    """What became of the targets asked for: planned again, refused while their job runs, or settled instead.
+
+    ``pages`` is the most that the planned ones may cost; ``beyond`` counts those that the limit had no room for.
+    """
 
     planned: int = 0
     running: int = 0
     settled: int = 0
+    pages: int = 0
+    beyond: int = 0
 
 
 async def resubmit_targets(
-    ledger: Ledger, client: ScraperClient, partition_key: str, which: Which, limit: int | None = None
+    ledger: Ledger, client: ScraperClient, partition_key: str, which: Which, max_pages: int | None = None
 ) -> ResubmissionReport:
-    """Plan a partition's dead targets ("failed"), or all settled ones, once more, ``limit`` at most.
+    """Plan a partition's dead targets ("failed"), or all settled ones, once more, for ``max_pages`` at most.
 
     A target whose job can't be asked about counts as running. Raises the ScraperError of the account.
     """
@@ -34,8 +39,9 @@ async def resubmit_targets(
     free: list[SettledTarget] = []
     fates: dict[str, str] = {}  # one answer serves all rows of a batch
     for target in ledger.resubmissions.settled_targets(partition_key, which):
-        if limit is not None and len(free) >= limit:
-            break
+        if max_pages is not None and report.pages + target.most_pages > max_pages:
+            report.beyond += 1
+            continue
         fate = "over"
         if target.given_up and target.job_id:
             if target.job_id not in fates:
@@ -43,6 +49,7 @@ async def resubmit_targets(
             fate = fates[target.job_id]
         if fate == "over":
             free.append(target)
+            report.pages += target.most_pages
         elif fate == "completed":
             report.settled += 1
             ledger.news.record([target.job_id or ""], Channel.POLL)

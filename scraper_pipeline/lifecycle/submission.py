@@ -3,16 +3,13 @@
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from time import monotonic as system_monotonic
-from typing import Any
-from zoneinfo import ZoneInfo
 
 from scraper_pipeline.ledger import (
     AcceptedSubmission,
-    BatchTerms,
     ClaimedSubmission,
     Kind,
     Ledger,
@@ -21,8 +18,12 @@ from scraper_pipeline.ledger import (
     mark_url,
     unmark_url,
 )
+from scraper_pipeline.lifecycle.claiming import Claiming
+from scraper_pipeline.lifecycle.places import Places
 from scraper_pipeline.lifecycle.policy import LifecyclePolicy
+from scraper_pipeline.lifecycle.spending import PAGE_LIMITS, Bound, stops_account
 from scraper_pipeline.scraper_api import (
+    WORK_CONCURRENCY_LIMITED,
     BatchesNotOffered,
     CrawlScope,
     ExtractOptions,
@@ -39,25 +40,34 @@ Answer = AcceptedSubmission | RefusedSubmission | ScraperError
 
 @dataclass
 class SubmissionReport:
-    """What one call of ``submit_jobs`` came to, in targets.
+    """What one call of ``submit_jobs`` came to, in targets; ``pages`` is the most that may be charged for it.
 
-    ``unresolved`` rows were sent and not answered: nobody knows yet whether their jobs exist. ``limited`` is true when
-    a page limit left rows planned.
+    ``unresolved`` rows were sent and not answered: nobody knows yet whether their jobs exist. ``held_by`` says what
+    keeps due rows planned; ``unbounded_because`` why the account's places were no bound, if that was so at some time.
     """
 
     accepted: int = 0
     refused: int = 0
     released: int = 0
     unresolved: int = 0
-    limited: bool = False
+    pages: int = 0
+    held_by: set[Bound] = field(default_factory=set)
+    unbounded_because: str | None = None
     errors: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def limited(self) -> bool:
+        """Whether a page limit left rows planned."""
+        return bool(self.held_by & PAGE_LIMITS)
 
     def __iadd__(self, other: "SubmissionReport") -> "SubmissionReport":
         self.accepted += other.accepted
         self.refused += other.refused
         self.released += other.released
         self.unresolved += other.unresolved
-        self.limited |= other.limited
+        self.pages += other.pages
+        self.held_by |= other.held_by
+        self.unbounded_because = self.unbounded_because or other.unbounded_because
         self.errors.update(other.errors)
         return self
 
@@ -70,11 +80,15 @@ async def submit_jobs(
     *,
     max_pages: int | None = None,
     seconds: float | None = None,
+    places: Places | None = None,
     on_chunk: Callable[[SubmissionReport], None] = lambda report: None,
     monotonic: Callable[[], float] = system_monotonic,
     chance: random.Random | None = None,
 ) -> SubmissionReport:
     """Submit what is planned and due in a partition, until nothing is left or a limit is met.
+
+    While the account has no free place, single jobs wait for one; ``on_chunk`` is called then, too, every few seconds.
+    Several calls of one run share their ``places``.
 
     Raises the ScraperError of the account (key, balance) at once, and that of the service if nothing of a chunk got
     through; whatever certainly made no job is planned again before. Rows whose POST may have made a job stay sending.
@@ -82,76 +96,26 @@ async def submit_jobs(
     report = SubmissionReport()
     began = monotonic()
     chance = chance or random.Random()  # noqa: S311 (jitter)
-    batches = _Batches(policy)
+    places = places or Places.of(client, policy, monotonic=monotonic, chance=chance)
+    claiming = Claiming(ledger, partition_key, policy, places, max_pages)
     while seconds is None or monotonic() - began < seconds:
-        room = _room(ledger, policy, max_pages, report)
-        if room is not None and room <= 0:
-            report.limited = True
-            break
         claimed_at = monotonic()
-        chunk = await asyncio.to_thread(_claim, ledger, partition_key, policy, room, batches)
-        if not chunk:
-            report.limited = room is not None and ledger.submissions.has_due_crawl(partition_key)
+        chunk = await asyncio.to_thread(claiming.claim, report.pages)
+        if chunk:
+            sending = _Sending(ledger, client, policy, report, chance, claiming, places)
+            await sending.send(chunk, claimed_at + policy.send_lease)
+            on_chunk(report)
+            continue
+        report.held_by = await asyncio.to_thread(claiming.held_by, report.pages)
+        if report.held_by != {Bound.PLACES}:
             break
-        sending = _Sending(ledger, client, policy, report, chance, batches)
-        await sending.send(chunk, claimed_at + policy.send_lease)
-        for request_id in sending.refused_batches:
-            split_at = monotonic()
-            alone = await asyncio.to_thread(ledger.submissions.split, request_id, policy.send_lease)
-            await sending.send(alone, split_at + policy.send_lease)
-        on_chunk(report)
+        left = None if seconds is None else began + seconds - monotonic()
+        is_free = await places.wait(left, lambda: on_chunk(report))
+        report.unbounded_because = places.unknown_because
+        if not is_free:
+            break
+        report.held_by = set()
     return report
-
-
-@dataclass
-class _Batches:
-    """Whether targets go out as batches, until the service says that it has none."""
-
-    policy: LifecyclePolicy
-    are_offered: bool = True
-
-    def terms(self, room: int | None) -> BatchTerms | None:
-        if self.policy.submission_mode == "extract" or not self.are_offered:
-            return None
-        largest = self.policy.largest_batch if room is None else min(self.policy.largest_batch, room)
-        smallest = 1 if self.policy.submission_mode == "batch" else self.policy.smallest_batch
-        return BatchTerms(smallest, largest, _fit_a_batch)
-
-
-def _fit_a_batch(options: Mapping[str, Any]) -> bool:
-    try:
-        return ExtractOptions.from_mapping(options).fit_a_batch
-    except InvalidOptions:
-        return False
-
-
-def _claim(
-    ledger: Ledger, partition_key: str, policy: LifecyclePolicy, room: int | None, batches: _Batches
-) -> list[ClaimedSubmission]:
-    """Pages first; a crawl only when all of them are out."""
-    limit = policy.submit_chunk if room is None else min(policy.submit_chunk, room)
-    claimed = ledger.submissions.claim(partition_key, limit, policy.send_lease, batches.terms(room))
-    return claimed or ledger.submissions.claim_crawl(partition_key, room, policy.send_lease)
-
-
-def _room(
-    ledger: Ledger, policy: LifecyclePolicy, max_pages: int | None, report: SubmissionReport
-) -> int | None:
-    """How many more pages may be sent now; None without a limit."""
-    left = pages_left_today(ledger, policy)
-    if max_pages is None:
-        return left
-    asked = max_pages - report.accepted - report.unresolved
-    return asked if left is None else min(asked, left)
-
-
-def pages_left_today(ledger: Ledger, policy: LifecyclePolicy) -> int | None:
-    """How many more pages the account's daily limit allows, by the configured time zone; None without a limit."""
-    if policy.daily_page_limit is None:
-        return None
-    today = ledger.clock().astimezone(ZoneInfo(policy.timezone))
-    midnight = today.replace(hour=0, minute=0, second=0, microsecond=0)
-    return max(0, policy.daily_page_limit - ledger.submissions.pages_committed_since(midnight))
 
 
 @dataclass
@@ -163,8 +127,11 @@ class _Sending:
     policy: LifecyclePolicy
     report: SubmissionReport
     chance: random.Random
-    batches: _Batches
-    refused_batches: list[str] = field(default_factory=list)
+    claiming: Claiming
+    places: Places
+    got_through: int = 0
+    jobs_made: int = 0
+    lacked_places: bool = False
     account_error: ScraperError | None = None
     failures: list[ScraperError] = field(default_factory=list)
 
@@ -174,8 +141,6 @@ class _Sending:
         for submission in chunk:
             requests.setdefault(submission.request_id, []).append(submission)
         answers: asyncio.Queue[tuple[Request, Answer] | None] = asyncio.Queue()
-        moved_before = self._moved
-        self.failures.clear()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._send_all(list(requests.values()), deadline, answers))
@@ -184,12 +149,11 @@ class _Sending:
             raise several.exceptions[0] from None
         if self.account_error:
             raise self.account_error
-        if self.failures and self._moved == moved_before:
+        if self.failures and not self.got_through:
             raise self.failures[-1]
-
-    @property
-    def _moved(self) -> int:
-        return self.report.accepted + self.report.refused + len(self.refused_batches)
+        self.places.note_sent(self.jobs_made)
+        if self.lacked_places:
+            self.places.note_refusal()
 
     async def _send_all(
         self,
@@ -225,41 +189,52 @@ class _Sending:
     async def _record(self, answered: Sequence[tuple[Request, Answer]]) -> None:
         accepted = [answer for _, answer in answered if isinstance(answer, AcceptedSubmission)]
         refused: list[RefusedSubmission] = []
+        apart: list[str] = []
         released: list[str] = []
         for request, answer in answered:
             if isinstance(answer, RefusedSubmission) and len(request) > 1:
-                self.refused_batches.append(answer.request_id)  # by itself, each says what is wrong with it
+                apart.append(answer.request_id)  # by itself, each says what is wrong with it
             elif isinstance(answer, RefusedSubmission):
                 refused.append(answer)
             elif isinstance(answer, ScraperError):
                 self._note(request, answer, released)
+            else:
+                self._count(request, without=len(answer.invalid))
+        self.got_through += len(accepted) + len(apart) + len(refused)
+        submissions = self.ledger.submissions
         if accepted:
             wait = self.policy.look_delay(0, self.chance) + timedelta(seconds=self.policy.first_look)
-            first_look_at = self.ledger.clock() + wait
             self.report.accepted += await asyncio.to_thread(
-                self.ledger.submissions.record_accepted, accepted, first_look_at
+                submissions.record_accepted, accepted, self.ledger.clock() + wait
             )
         if refused:
-            self.report.refused += await asyncio.to_thread(self.ledger.submissions.record_refused, refused)
+            self.report.refused += await asyncio.to_thread(submissions.record_refused, refused)
+        if apart:
+            await asyncio.to_thread(submissions.set_apart, apart)
         if released:
-            self.report.released += await asyncio.to_thread(self.ledger.submissions.release, released)
+            self.report.released += await asyncio.to_thread(submissions.release, released)
+
+    def _count(self, request: Request, without: int = 0) -> None:
+        """The request has made a job, or may have."""
+        self.report.pages += sum(one.most_pages for one in request) - without
+        self.jobs_made += len(request) - without
 
     def _note(self, request: Request, error: ScraperError, released: list[str]) -> None:
-        if isinstance(error, BatchesNotOffered) and self.policy.submission_mode == "auto":
-            self.batches.are_offered = False
-            released.append(request[0].request_id)
-            return
+        is_batch = request[0].kind is Kind.BATCH
         if error.proves_no_job:
             released.append(request[0].request_id)
-        else:
-            self.report.unresolved += len(request)
+        if isinstance(error, BatchesNotOffered) and self.policy.submission_mode == "auto":
+            self.claiming.batches_are_offered = False
+            return
         self.report.errors[type(error).__name__] += 1
+        if error.code == WORK_CONCURRENCY_LIMITED and isinstance(error, Throttled):
+            self.lacked_places = True
+            self.claiming.batches_need_places |= is_batch
+            return
+        if not error.proves_no_job:
+            self.report.unresolved += len(request)
+            self._count(request)
         self.failures.append(error)
-
-
-def stops_account(error: ScraperError) -> bool:
-    """Whether the error concerns the whole account, and time alone does not mend it."""
-    return error.scope == "account" and not isinstance(error, Throttled)
 
 
 async def _send(client: ScraperClient, request: Request, deadline: float, policy: LifecyclePolicy) -> Answer:

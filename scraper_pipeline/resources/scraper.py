@@ -52,6 +52,7 @@ def lifecycle_policy(settings: Settings) -> LifecyclePolicy:
         drain=settings.drain_seconds,
         drain_quiet=settings.drain_quiet_seconds,
         daily_page_limit=settings.daily_page_limit,
+        monthly_page_limit=settings.monthly_page_limit,
         timezone=settings.timezone,
         mark_urls=settings.mark_urls,
         sweep_after=settings.sweep_after_seconds,

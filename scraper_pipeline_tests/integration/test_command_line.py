@@ -11,6 +11,7 @@ import pytest
 from scraper_pipeline.cli import main
 from scraper_pipeline.ledger import Ledger, Target
 from scraper_pipeline.sandbox import SandboxConfig, SandboxServer
+from scraper_pipeline.target_lists import read_target_list
 
 KEY = "key-5c0ffee5ecre7"
 
@@ -101,6 +102,73 @@ def test_a_plan_shows_what_a_run_would_pay_and_changes_nothing(tmp_path: Path) -
     assert (report["targets"], report["to_submit"], report["most_pages_paid"]) == (2, 2, 2)
     with Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}") as ledger:
         assert ledger.progress.of("2026-01-05").targets == 0
+
+
+def test_a_plan_shows_what_the_limits_leave_and_what_would_stay_planned(
+    environ: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    environ.setenv("SCRAPER_DAILY_PAGE_LIMIT", "5")
+    environ.setenv("SCRAPER_MONTHLY_PAGE_LIMIT", "1")
+    report = json.loads(_run("plan", "--json").stdout)
+    assert (report["pages_left_today"], report["pages_left_this_month"]) == (5, 1)
+    assert report["pages_beyond_the_limits"] == 1
+    said = _run("plan").stdout
+    assert "5 pages are left today and 1 pages are left this month: 1 would stay planned." in said
+    environ.delenv("SCRAPER_DAILY_PAGE_LIMIT")
+    environ.delenv("SCRAPER_MONTHLY_PAGE_LIMIT")
+    report = json.loads(_run("plan", "--json").stdout)
+    assert (report["pages_left_today"], report["pages_left_this_month"]) == (None, None)
+    assert report["pages_beyond_the_limits"] == 0
+
+
+@pytest.mark.parametrize(
+    ("mode", "requests"),
+    [
+        ("extract", {"extract": 1064, "batch": 0, "crawl": 1}),
+        ("batch", {"extract": 3, "batch": 3, "crawl": 1}),
+        ("auto", {"extract": 4, "batch": 2, "crawl": 1}),
+    ],
+)
+def test_a_plan_counts_the_requests_of_each_kind(
+    environ: pytest.MonkeyPatch, tmp_path: Path, mode: str, requests: dict[str, int]
+) -> None:
+    lines = ["url,render_js,timeout,kind,limit"]
+    lines += [f"https://site.test/{number},,,," for number in range(1060)]
+    lines += [f"https://site.test/{number},,5000,," for number in range(3)]
+    lines += ["https://site.test/one,true,,,", "https://site.test/all,,,crawl,40"]
+    (tmp_path / "targets.csv").write_text("\n".join(lines) + "\n")
+    environ.setenv("SCRAPER_TARGETS", str(tmp_path / "targets.csv"))
+    environ.setenv("SCRAPER_SUBMISSION_MODE", mode)
+    report = json.loads(_run("plan", "--day", "2026-01-05", "--json").stdout)
+    assert (report["requests"], report["most_pages_paid"]) == (requests, 1104)
+    with Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}") as ledger:
+        targets = [one for one in read_target_list(tmp_path / "targets.csv") if isinstance(one, Target)]
+        ledger.submissions.plan("2026-01-05", targets)
+    again = json.loads(_run("plan", "--day", "2026-01-05", "--json").stdout)
+    assert (again["new"], again["requests"], again["most_pages_paid"]) == (0, requests, 1104)
+
+
+def test_a_plan_needs_neither_a_key_nor_the_service(environ: pytest.MonkeyPatch) -> None:
+    environ.delenv("GEONODE_SCRAPER_API_KEY")
+    assert _run("plan").exit_code == 0
+    assert "GEONODE_SCRAPER_API_KEY" in _complaint("plan", "--live")
+
+
+def test_a_live_plan_shows_the_places_that_the_account_has_free(sandbox: SandboxServer) -> None:
+    report = json.loads(_run("plan", "--live", "--json").stdout)
+    assert report["places"] == {"limit": 100, "in_use": 0, "free": 100}
+    assert "The account has 100 of its 100 places free." in _run("plan", "--live").stdout
+    sandbox.set_faults(unauthorized={"on": "usage"})
+    assert "GEONODE_SCRAPER_API_KEY" in _complaint("plan", "--live")
+
+
+@pytest.mark.usefixtures("impatient_client")
+def test_a_plan_goes_without_the_places_where_the_service_does_not_tell_them(sandbox: SandboxServer) -> None:
+    sandbox.set_faults(cut_before={"on": "usage"})
+    result = _run("plan", "--live")
+    assert result.exit_code == 0
+    assert "does not tell" in result.stdout
+    assert json.loads(_run("plan", "--live", "--json").stdout)["places"] is None
 
 
 def test_planning_a_list_that_is_missing_names_it(environ: pytest.MonkeyPatch, tmp_path: Path) -> None:

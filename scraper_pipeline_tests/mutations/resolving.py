@@ -25,8 +25,8 @@ LOST_ANSWERS = (
         (
             Edit(
                 SUBMISSIONS,
-                ".where(self.in_scope(submissions), in_state(State.SENDING), _row.lease_until < before)",
-                ".where(self.in_scope(submissions), in_state(State.SENDING), _row.lease_until < self.clock())",
+                "self.in_scope(submissions), in_state(State.SENDING), _row.lease_until < before\n",
+                "self.in_scope(submissions), in_state(State.SENDING), _row.lease_until < self.clock()\n",
             ),
         ),
         (f"{_RESOLVING}::test_nothing_is_resolved_before_the_grace_has_ended",),

@@ -4,15 +4,18 @@ from scraper_pipeline_tests.mutations.breakage import Breakage, Edit
 
 CLAIMS = "scraper_pipeline/ledger/sending.py"
 SUBMISSIONS = "scraper_pipeline/ledger/submissions.py"
+SPENDING = "scraper_pipeline/ledger/spending.py"
+PLACES = "scraper_pipeline/lifecycle/places.py"
 SCHEMA = "scraper_pipeline/ledger/schema.py"
 MIGRATION = "scraper_pipeline/ledger/migrations/versions/v0001_first_schema.py"
 SUBMITTING = "scraper_pipeline/lifecycle/submission.py"
 ERRORS = "scraper_pipeline/scraper_api/errors.py"
 _CLAIMING = "scraper_pipeline_tests/integration/ledger/test_claiming.py"
+_SPENDING = "scraper_pipeline_tests/integration/ledger/test_spending.py"
 _RECORDING = "scraper_pipeline_tests/integration/ledger/test_recording.py"
 _SUBMISSION = "scraper_pipeline_tests/integration/lifecycle/test_submission.py"
 
-_OTHERS_OF_THE_URL = "~exists().where(same_url, waiting, or_(sending, and_(planned, earlier_here))),"
+_OTHERS_OF_THE_URL = ".where(same_url, waiting, or_(sending, and_(planned, earlier_here)))"
 _UPDATE_CHECKS_STATE = Edit(CLAIMS, ", in_state(State.PLANNED))\n", ")\n")
 _CHOICE_CHECKS_STATE = Edit(
     CLAIMS,
@@ -54,13 +57,13 @@ _RECORD_GUARD = ".where(_row.request_id == acceptance.request_id, in_state(State
 CLAIMING = (
     Breakage(
         "a URL is claimed while it is being sent",
-        (Edit(CLAIMS, _OTHERS_OF_THE_URL, "~exists().where(same_url, waiting, planned, earlier_here),"),),
+        (Edit(CLAIMS, _OTHERS_OF_THE_URL, ".where(same_url, waiting, planned, earlier_here)"),),
         (f"{_CLAIMING}::test_a_url_is_not_sent_for_two_days_at_once",),
     ),
     Breakage(
         "a URL is claimed while it is being sent, with no index against it",
         (
-            Edit(CLAIMS, _OTHERS_OF_THE_URL, "~exists().where(same_url, waiting, planned, earlier_here),"),
+            Edit(CLAIMS, _OTHERS_OF_THE_URL, ".where(same_url, waiting, planned, earlier_here)"),
             *_INDEX_OF_SENDING,
         ),
         (f"{_CLAIMING}::test_a_url_is_not_sent_for_two_days_at_once",),
@@ -74,7 +77,7 @@ CLAIMING = (
     ),
     Breakage(
         "one claim takes a URL twice",
-        (Edit(CLAIMS, _OTHERS_OF_THE_URL, "~exists().where(same_url, sending),"),),
+        (Edit(CLAIMS, _OTHERS_OF_THE_URL, ".where(same_url, sending)"),),
         (f"{_CLAIMING}::test_two_targets_of_one_url_are_not_sent_in_one_batch",),
     ),
     Breakage(
@@ -173,6 +176,36 @@ ANSWERS = (
         "a server's error is taken to prove that no job was made",
         (Edit(ERRORS, "return 400 <= status < 500 and", "return 400 <= status and"),),
         (f"{_SUBMISSION}::test_a_server_error_proves_nothing_even_where_no_job_was_made",),
+        by_machine=False,
+    ),
+)
+BOUNDS = (
+    Breakage(
+        "claims under a page limit do not wait for each other",
+        (Edit(SPENDING, 'if connection.dialect.name == "postgresql":', "if False:"),),
+        (f"{_SPENDING}::test_runs_that_claim_at_once_do_not_exceed_a_limit_together",),
+        by_machine=False,
+        postgres=True,
+    ),
+    Breakage(
+        "a claim counts nothing that was sent since its run began",
+        (
+            Edit(
+                SPENDING,
+                "since[begin] = _pages_committed(connection, self.scope.account, begin)",
+                "since[begin] = 0",
+            ),
+        ),
+        (f"{_SPENDING}::test_what_others_send_while_a_run_goes_on_is_counted",),
+        by_machine=False,
+    ),
+    Breakage(
+        "what was sent counts as a free place until the next look",
+        (Edit(PLACES, "self._sent += jobs", "self._sent += 0"),),
+        (
+            "scraper_pipeline_tests/integration/lifecycle/test_places.py"
+            "::test_no_more_jobs_are_sent_than_the_account_has_places_for",
+        ),
         by_machine=False,
     ),
 )

@@ -26,6 +26,7 @@ def test_nothing_set_is_a_working_configuration() -> None:
     assert settings.ledger_url.get_secret_value() == f"sqlite:///{project_folder()}/var/ledger.db"
     assert settings.targets == project_folder() / "targets.csv"
     assert settings.daily_page_limit is None
+    assert settings.monthly_page_limit is None
     assert (settings.send_lease_seconds, settings.send_grace_seconds) == (60, 120)
     assert settings.drain_quiet_seconds == 20
     assert settings.start_date == date(2026, 1, 1)
@@ -128,6 +129,8 @@ def test_no_repr_shows_a_secret() -> None:
         ("SCRAPER_MAX_ATTEMPTS", "0", "takes 1 or more"),
         ("SCRAPER_CONCURRENCY", "501", "takes 500 or less"),
         ("SCRAPER_DAILY_PAGE_LIMIT", "-1", "takes 0 or more"),
+        ("SCRAPER_MONTHLY_PAGE_LIMIT", "-1", "takes 0 or more"),
+        ("SCRAPER_MONTHLY_PAGE_LIMIT", "1e6", "takes a whole number"),
         ("SCRAPER_SEND_LEASE_SECONDS", "5", "takes more than 5"),
         ("SCRAPER_DRAIN_SECONDS", "0", "takes more than 0"),
         ("SCRAPER_DRAIN_SECONDS", "inf", "takes a number of seconds"),

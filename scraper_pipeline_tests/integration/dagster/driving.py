@@ -106,6 +106,10 @@ class Pipeline:
         """Let every heartbeat run out, as time would."""
         self.execute("DELETE FROM run_leases")
 
+    def end_request_leases_but_holds(self) -> None:
+        """Let every heartbeat run out, but for what `max_pages` holds until somebody launches the next run."""
+        self.execute("DELETE FROM run_leases WHERE name <> 'held'")
+
     def bring_news(self) -> None:
         """Wait until every job that can end has ended, and report the ended ones as a channel would."""
         never = {str(rule) for rule in self.sandbox.faults()["faults"].get("never_finish", [])}

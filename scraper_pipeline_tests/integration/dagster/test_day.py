@@ -55,8 +55,9 @@ def test_the_sensor_brings_a_day_with_troubles_of_every_kind_to_green(
 @pytest.mark.usefixtures("quick_resubmission")
 @on_sqlite
 def test_metadata_keys_are_the_same_on_every_materialisation_and_the_figures_are_numbers(
-    pipeline: Pipeline,
+    pipeline: Pipeline, environment: pytest.MonkeyPatch
 ) -> None:
+    environment.setenv("SCRAPER_DAILY_PAGE_LIMIT", "1000")
     shown: dict[str, list[dict[str, object]]] = {}
 
     def remember(*runs: dg.ExecuteInProcessResult) -> None:

@@ -31,7 +31,8 @@ def world_clock() -> WorldClock:
 
 @pytest.fixture
 def service(world_clock: WorldClock) -> Iterator[SandboxServer]:
-    config = SandboxConfig(min_delay=0.0, max_delay=0.02, fetch_timeout=30.0)
+    # Places are short only where a test says so: many of these have hundreds of jobs that never end.
+    config = SandboxConfig(min_delay=0.0, max_delay=0.02, fetch_timeout=30.0, work_concurrency_limit=100_000)
     with SandboxServer(config, clock=world_clock.for_service) as server:
         yield server
 

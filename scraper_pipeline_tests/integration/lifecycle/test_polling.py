@@ -1,12 +1,15 @@
 """The poll against a real service: it looks at what is due by the cheaper way, and believes no clock but one."""
 
 import asyncio
+from collections.abc import Iterable
+from datetime import timedelta
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from scraper_pipeline.ledger import GivenUp, LetterCode
 from scraper_pipeline.ledger.schema import jobs, processed_events
+from scraper_pipeline.lifecycle.polling import LEAST_REQUESTS
 from scraper_pipeline.scraper_api import ServerError
 from scraper_pipeline_tests.integration.ledger.driving import Interrupted, finish, rows
 from scraper_pipeline_tests.integration.lifecycle.world import DAY, World
@@ -48,6 +51,104 @@ async def test_few_due_jobs_among_many_are_looked_at_one_by_one(world: World) ->
     assert (report.looked, report.ended) == (2, 2)
     assert world.listings() == 2, "a listing of all that was made between them would be as dear"
     assert _news(world) == {first, last}
+
+
+def _put_off(world: World, job_ids: Iterable[str]) -> None:
+    world.ledger.news.schedule_looks(dict.fromkeys(job_ids, world.clock.now().replace(year=2100)), {})
+
+
+async def test_a_straggler_does_not_make_the_listing_of_the_others_long(world: World) -> None:
+    [straggler] = await _submit(world, world.url("pages/1000"))
+    world.clock.advance(60)
+    between = await _submit(world, *world.urls(250)) - {straggler}
+    world.clock.advance(60)
+    due = await _submit(world, *(world.url(f"pages/{number}") for number in range(300, 312))) - between
+    world.await_ends()
+    _put_off(world, between)
+    report = await world.poll()
+    assert (report.looked, report.ended) == (13, 13)
+    assert report.requests == 2, "one for the straggler, one for the listing of the rest"
+    assert _news(world) == due
+
+
+async def test_a_job_that_is_met_at_its_end_is_news_though_its_look_is_not_due(world: World) -> None:
+    jobs_made = sorted(await _submit(world, *world.urls(12)))
+    world.await_ends()
+    _put_off(world, jobs_made[:4])
+    report = await world.poll()
+    assert (report.looked, report.ended, report.requests) == (8, 12, 1)
+    assert _news(world) == set(jobs_made)
+    assert {row.next_look_at for row in rows(world.ledger, select(jobs))} == {None}
+
+
+async def test_a_job_of_another_program_that_is_met_at_its_end_is_no_news(world: World) -> None:
+    ours = await _submit(world, *world.urls(12))
+    foreign = (await world.post(world.url("pages/50"))).job_id
+    world.await_ends()
+    await world.poll()
+    assert _news(world) == ours - {foreign}
+
+
+async def test_what_was_looked_at_together_is_due_together(world: World) -> None:
+    world.service.set_faults(never_finish=True)
+    await _submit(world, *world.urls(12))
+    await world.poll()
+    assert len({row.next_look_at for row in rows(world.ledger, select(jobs))}) == 1
+
+
+async def test_a_poll_asks_no_more_than_its_rate_soon_makes_up_for_and_the_rest_stays_due(
+    world: World,
+) -> None:
+    world.patient(status_requests_per_second=0.1)
+    world.service.set_faults(never_finish=True, work_concurrency=1000)
+    await _submit(world, *world.urls(450))
+    seen = asked = 0
+    for _ in range(3):
+        report = await world.poll()
+        assert report.requests == world.listings() - asked <= LEAST_REQUESTS
+        seen += report.looked
+        asked = world.listings()
+        world.clock.advance(60)
+    assert seen >= 450, "the longest due first"
+
+
+async def test_where_more_is_due_than_can_be_looked_at_what_ended_last_is_found_all_the_same(
+    world: World,
+) -> None:
+    world.patient(status_requests_per_second=0.1, longest_look=0.05)
+    world.service.set_faults(never_finish=True, work_concurrency=1000)
+    old = await _submit(world, *world.urls(420))
+    world.service.clear_faults()
+    world.service.set_faults(work_concurrency=1000)
+    world.clock.advance(60)
+    new = await _submit(world, *(world.url(f"pages/{number}") for number in range(1000, 1010))) - old
+    world.await_ends(but=420)
+    world.clock.advance(1)
+    assert (await world.poll()).ended == 10
+    assert _news(world) == new
+
+
+async def test_jobs_whose_times_were_taken_by_another_clock_are_found_though_not_where_they_should_be(
+    world: World,
+) -> None:
+    first = await _submit(world, *world.urls(150))
+    world.clock.advance(8)
+    due = await _submit(world, *(world.url(f"pages/{number}") for number in range(300, 450))) - first
+    world.clock.advance(8)
+    last = await _submit(world, *(world.url(f"pages/{number}") for number in range(600, 750))) - first - due
+    world.await_ends()
+    _put_off(world, first | last)
+    made = [row for row in rows(world.ledger, select(jobs)) if row.job_id in due]
+    ahead = timedelta(seconds=5)
+    times = {
+        "sent_at": min(row.sent_at for row in made) + ahead,
+        "accepted_at": max(row.accepted_at for row in made) + ahead,
+    }
+    with world.ledger.news.writing() as connection:
+        connection.execute(update(jobs).where(jobs.c.job_id.in_(due)).values(times))
+    report = await world.poll()
+    assert (report.looked, report.missing) == (150, 0)
+    assert _news(world) >= due
 
 
 async def test_a_listing_that_is_cut_short_is_split(world: World) -> None:

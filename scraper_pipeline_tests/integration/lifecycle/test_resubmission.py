@@ -87,7 +87,7 @@ async def test_a_given_up_job_that_was_completed_after_all_is_settled_instead(wo
 async def test_a_target_whose_job_the_service_has_lost_goes_out_again(world: World) -> None:
     await _give_up(world, world.url("pages/1"))
     world.service.set_faults(job_404=True)
-    assert await _ask(world) == ResubmissionReport(planned=1, running=0, settled=0)
+    assert await _ask(world) == ResubmissionReport(planned=1, running=0, settled=0, pages=1)
 
 
 async def test_two_operators_at_once_plan_a_target_once(world: World) -> None:

@@ -48,6 +48,7 @@ QUICK = LifecyclePolicy(
     drain=60.0,
     drain_quiet=12.0,
     concurrency=8,
+    usage_interval=0.05,
 )
 IMPATIENT = RetryPolicy(
     throttling=Budget(1, 1.0),

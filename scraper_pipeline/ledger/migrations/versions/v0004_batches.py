@@ -1,4 +1,7 @@
-"""Batches and crawls: what a submission is sent as, how far a job's results are read, where a page was found."""
+"""Batches and crawls: what a submission is sent as, how far a job's results are read, where a page was found.
+
+And indexes by which a tick finds what is open, however much is over.
+"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -30,3 +33,7 @@ def upgrade() -> None:
     op.add_column("results", sa.Column("parent_url", sa.Text(), nullable=True))
     op.add_column("results", sa.Column("depth", sa.Integer(), nullable=True))
     op.execute(CURRENT_RESULTS_VIEW)
+    op.drop_index("ix_submissions_partition_state", "submissions")
+    op.create_index("ix_submissions_state", "submissions", ["account", "feed", "state", "partition_key"])
+    op.drop_index("ix_jobs_accepted", "jobs")
+    op.create_index("ix_jobs_accepted", "jobs", ["account", "kind", "accepted_at"])
