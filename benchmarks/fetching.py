@@ -1,6 +1,7 @@
-"""Fetching jobs: our client beside httpx's own pool, at 10, 30 and 100 connections, in turns, as ratios.
+"""Fetching jobs through httpx: the pipeline's client beside `httpx.AsyncClient` with its own pool.
 
-Use: python -m benchmarks.fetching [--requests N] [--rounds N]
+`python -m benchmarks.fetching` takes turns at 10, 30 and 100 connections. Plain httpx is given all requests at once, as
+`asyncio.gather` over a list does, and once more with no more of them under way than it has connections.
 """
 
 import argparse
@@ -28,8 +29,19 @@ async def rate(fetch: Fetch, requests: int) -> float:
     return requests / (time.perf_counter() - began)
 
 
-async def measure(url: str, connections: int, requests: int) -> tuple[float, float]:
-    """Our client's rate and plain httpx's, one after the other."""
+async def rate_in_turns(fetch: Fetch, requests: int, places: int) -> float:
+    """The same when no more than so many are asked for at a time."""
+    semaphore = asyncio.Semaphore(places)
+
+    async def fetch_in_turn() -> None:
+        async with semaphore:
+            await fetch()
+
+    return await rate(fetch_in_turn, requests)
+
+
+async def measure(url: str, connections: int, requests: int) -> tuple[float, float, float]:
+    """Our client's rate, and plain httpx's with all requests at once and in turns, one after the other."""
     async with ScraperClient(host=url, api_key=KEY, connections=connections) as client:
         job_id = (await client.submit_extract(f"{url}/site/pages/1")).job_id
         for _ in range(100):
@@ -37,29 +49,36 @@ async def measure(url: str, connections: int, requests: int) -> tuple[float, flo
                 break
             await asyncio.sleep(0.05)
         ours = await rate(lambda: client.get_job(job_id), requests)
+    path = f"/v1/extract/{job_id}"
+    async with plain_client(url, connections) as plain:
+        at_once = await rate(lambda: plain.get(path), requests)
+    async with plain_client(url, connections) as plain:
+        in_turns = await rate_in_turns(lambda: plain.get(path), requests, connections)
+    return ours, at_once, in_turns
+
+
+def plain_client(url: str, connections: int) -> httpx.AsyncClient:
     limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
-    headers = {"X-Api-Key": KEY}
-    async with httpx.AsyncClient(base_url=url, headers=headers, limits=limits, timeout=120) as plain:
-        path = f"/v1/extract/{job_id}"
-        await plain.get(path)
-        theirs = await rate(lambda: plain.get(path), requests)
-    return ours, theirs
+    return httpx.AsyncClient(base_url=url, headers={"X-Api-Key": KEY}, limits=limits, timeout=600)
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    options.add_argument("--requests", type=int, default=600)
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--requests", type=int, default=2000)
     options.add_argument("--rounds", type=int, default=3)
     asked = options.parse_args()
-    print(
-        f"{'connections':>11}  {'client/s':>9}  {'httpx/s':>9}  {'ratio':>6}   (medians of {asked.rounds} rounds)"
-    )
+    print("| connections | client, requests/s | httpx, all at once | httpx, in turns |")
+    print("|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder, sandbox(Path(folder), ("--max-delay", "0.3")) as url:
         for connections in CONNECTIONS:
             rounds = [asyncio.run(measure(url, connections, asked.requests)) for _ in range(asked.rounds)]
-            ours, theirs = (statistics.median(figures) for figures in zip(*rounds, strict=True))
-            ratio = statistics.median(our / their for our, their in rounds)
-            print(f"{connections:>11}  {ours:>9.0f}  {theirs:>9.0f}  {ratio:>6.1f}")
+            ours = statistics.median(one[0] for one in rounds)
+            cells = []
+            for which in (1, 2):
+                theirs = statistics.median(one[which] for one in rounds)
+                ratio = statistics.median(one[0] / one[which] for one in rounds)
+                cells.append(f"{theirs:,.0f} ({ratio:.1f} times)")
+            print(f"| {connections} | {ours:,.0f} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 `python -m benchmarks.tick` fills a ledger, lists the same jobs on loopback, and evaluates the real sensor on a real
 Dagster instance, several times; on SQLite and on a Postgres of its own, with a job for each page and in batches of
-1,000: all due for a look, none due, all ended and none settled, or all planned and none sent. Beside it, the guide's way
-of looking: one GET for each job that is due, measured on a sample; on loopback, where a request costs next to nothing.
+1,000: all due for a look, none due, all ended and none settled, or all planned and none sent. Beside it, the guide's
+way of looking: one GET for each job that is due, measured on a sample; on loopback, where it costs next to nothing.
 """
 
 import argparse
@@ -94,8 +94,8 @@ def _show(tick: Tick) -> None:
     parts = ", ".join(f"{name.strip('_')} {seconds * 1000:.0f}" for name, seconds in tick.parts.items())
     plain = f", {tick.ratio:.1f} times as quick as a GET for each" if tick.looked else ""
     print(
-        f"{tick.database:8} {tick.mode:7} {tick.in_flight:7} pages, {tick.situation:8}: {tick.seconds * 1000:6.0f} ms for "
-        f"{tick.looked} jobs by {tick.requests} requests{plain} ({parts})",
+        f"{tick.database:8} {tick.mode:7} {tick.in_flight:7} pages, {tick.situation:8}: {tick.seconds * 1000:6.0f} ms "
+        f"for {tick.looked} jobs by {tick.requests} requests{plain} ({parts})",
         flush=True,
     )
 
