@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks.night import dagster_home, run_module
+from benchmarks.night import environment, run_module
 from scraper_pipeline.ledger import Ledger
 from scraper_pipeline.local.processes import ChildProcess
 
@@ -50,14 +50,7 @@ def measure(targets: int, *, with_frame: bool) -> Memory:
                 "".join(f"https://site.test/pages/{number}\n" for number in range(targets))
             )
             ledger_url = f"sqlite:///{folder / 'ledger.db'}"
-            environ = {
-                "DAGSTER_HOME": str(dagster_home(folder)),
-                "GEONODE_SCRAPER_API_KEY": "benchmark",
-                "GEONODE_SCRAPER_HOST": url,
-                "SCRAPER_LEDGER_URL": ledger_url,
-                "SCRAPER_TARGETS": str(target_list),
-                "SCRAPER_SUBMISSION_MODE": "batch",
-            }
+            environ = environment(folder, url, ledger_url, target_list, "batch")
             day = f"{datetime.now(UTC):%Y-%m-%d}"
             runs = [
                 run_module("dagster_run", job, day, environ=environ) for job in ("submit_jobs", "settle_jobs")

@@ -60,14 +60,7 @@ def measure(mode: str, database: str, targets: int) -> Night:
             _service(folder / "pipeline", targets) as (url, target_list),
             _ledger_url(database, folder) as ledger_url,
         ):
-            environ = {
-                "DAGSTER_HOME": str(dagster_home(folder)),
-                "GEONODE_SCRAPER_API_KEY": "benchmark",
-                "GEONODE_SCRAPER_HOST": url,
-                "SCRAPER_LEDGER_URL": ledger_url,
-                "SCRAPER_TARGETS": str(target_list),
-                "SCRAPER_SUBMISSION_MODE": mode,
-            }
+            environ = environment(folder, url, ledger_url, target_list, mode)
             day = f"{datetime.now(UTC):%Y-%m-%d}"
             submit = run_module("dagster_run", "submit_jobs", day, environ=environ)
             settles: list[dict[str, Any]] = []
@@ -113,11 +106,19 @@ def _ledger_url(database: str, folder: Path) -> Iterator[str]:
         yield server.url(name)
 
 
-def dagster_home(folder: Path) -> Path:
+def environment(folder: Path, host: str, ledger_url: str, target_list: Path, mode: str) -> dict[str, str]:
+    """The variables of a run, with a home for Dagster that is made below the folder."""
     home = folder / "dagster"
     home.mkdir()
     (home / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
-    return home
+    return {
+        "DAGSTER_HOME": str(home),
+        "GEONODE_SCRAPER_API_KEY": "benchmark",
+        "GEONODE_SCRAPER_HOST": host,
+        "SCRAPER_LEDGER_URL": ledger_url,
+        "SCRAPER_TARGETS": str(target_list),
+        "SCRAPER_SUBMISSION_MODE": mode,
+    }
 
 
 def run_module(module: str, *arguments: str, environ: dict[str, str] | None = None) -> dict[str, Any]:

@@ -217,7 +217,7 @@ class Caller:
                     raise self._no_turn(call)
                 await self._sleep(min(due_at - now, _LONGEST_NAP))
         except BaseException:
-            self._pacer.give_back(turn)
+            self._pacer.give_back(turn)  # also when the call is cancelled: its place in line would stay taken
             raise
         return self._pacer.begin(turn)
 
