@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, RowMapping, Table, exists, func, or_, select, true
 
 from scraper_pipeline.ledger.base import StorePart, in_state, quantile
-from scraper_pipeline.ledger.records import Kind, PartitionRevision, PendingPartition, Progress, State
+from scraper_pipeline.ledger.records import PartitionRevision, PendingPartition, Progress, State
 from scraper_pipeline.ledger.schema import (
     LITERAL,
     current_results,
@@ -166,12 +166,8 @@ class ProgressStore(StorePart):
         """Counts and latencies of a partition's current results."""
         with self.reading() as connection:
             rows = connection.execute(
-                select(_result.is_empty, _result.tokens_charged, _result.stored_at, _row.accepted_at)
-                .join(
-                    submissions,
-                    (_row.job_id == _result.job_id)
-                    & or_(_row.item_key == _result.item_key, _row.kind == Kind.CRAWL),
-                )
+                select(_result.is_empty, _result.tokens_charged, _result.stored_at, _job.accepted_at)
+                .outerjoin(jobs, _job.job_id == _result.job_id)
                 .where(self.in_scope(results), _result.partition_key == partition_key)
                 .execution_options(yield_per=5000)
             )

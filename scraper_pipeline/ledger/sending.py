@@ -213,7 +213,6 @@ class SendingStore(SpendingStore):
         other = submissions.alias()
         same_url = and_(other.c.account == _row.account, other.c.url_hash == _row.url_hash)
         sending = other.c.state == LITERAL[State.SENDING]
-        planned = other.c.state == LITERAL[State.PLANNED]
         earlier_here = and_(
             other.c.feed == _row.feed,
             other.c.partition_key == _row.partition_key,
@@ -223,10 +222,11 @@ class SendingStore(SpendingStore):
         )
         waiting = other.c.state.in_([LITERAL[State.PLANNED], LITERAL[State.SENDING]])
         # Counted row by row: of NOT EXISTS, Postgres makes a join of everything planned while it has no statistics.
+        # A CASE: of an OR, SQLite looks through all that was planned earlier instead of the few rows of the URL.
         ahead = (
             select(func.count())
             .select_from(other)
-            .where(same_url, waiting, or_(sending, and_(planned, earlier_here)))
+            .where(same_url, waiting, case((sending, true()), else_=earlier_here))
             .scalar_subquery()
         )
         return (

@@ -58,8 +58,8 @@ class SubmissionStore(SendingStore):
         rows = [self._first_attempt(partition_key, target) for target in chunk]
         rows.sort(key=lambda row: str(row["target_id"]))  # one order for all: concurrent plans can't deadlock
         with self.writing() as connection:
-            statement = self.insert(submissions).values(rows).on_conflict_do_nothing().returning(_row.id)
-            inserted = len(connection.execute(statement).all())
+            statement = self.insert(submissions).on_conflict_do_nothing().returning(_row.id)
+            inserted = len(connection.execute(statement, rows).all())
             if inserted:
                 self.bump_revisions(connection, [partition_key])
             if is_last:
