@@ -20,6 +20,7 @@ SETTLE_LEASE = "settle"
 RESOLUTION_INTERVAL = 10.0
 RESOLUTION_SECONDS = 15.0
 BULK_ROUNDS = 8
+OVERDUE_PATIENCE = 4  # times as long without news, while jobs wait for their turn to be looked at
 _BULK = (Kind.BATCH, Kind.CRAWL)
 
 
@@ -65,7 +66,7 @@ class Settlement:
                         yield from self._read_bulk(runner, client, holder, bulk[0])
                     if claimed or bulk:
                         last_news = self.monotonic()
-                    elif self._is_settled() or self.monotonic() - last_news >= self.policy.drain_quiet:
+                    elif self._is_settled() or self._is_quiet(self.monotonic() - last_news):
                         return
                     elif not runner.run(self._gather_news(client)):
                         self.sleep(self._pause())
@@ -119,6 +120,12 @@ class Settlement:
 
     def _is_settled(self) -> bool:
         return all(self.ledger.progress.of(partition_key).is_settled for partition_key in self.partition_keys)
+
+    def _is_quiet(self, seconds_without_news: float) -> bool:
+        if seconds_without_news < self.policy.drain_quiet:
+            return False
+        is_overdue = self.ledger.news.seconds_until_next_look() == 0
+        return not is_overdue or seconds_without_news >= OVERDUE_PATIENCE * self.policy.drain_quiet
 
     async def _gather_news(self, client: ScraperClient) -> bool:
         """Ask about what is due; whether there is now something to settle."""

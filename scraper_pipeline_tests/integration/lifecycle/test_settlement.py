@@ -8,6 +8,7 @@ from sqlalchemy import select
 from scraper_pipeline.ledger import Channel
 from scraper_pipeline.ledger.schema import dead_letters, jobs, results
 from scraper_pipeline.lifecycle import SETTLE_LEASE
+from scraper_pipeline.lifecycle.polling import EVERYWHERE, POLL_LEASE
 from scraper_pipeline.sandbox import site_targets
 from scraper_pipeline.scraper_api import ScraperError, ServerError, Unauthorized
 from scraper_pipeline_tests.integration.ledger.driving import rows, state_of
@@ -237,6 +238,24 @@ async def test_a_run_ends_when_it_has_been_quiet_for_a_while(world: World) -> No
     world.settle()
     assert 5.0 <= world.clock.monotonic() - began < 60.0
     assert world.ledger.progress.of(DAY).accepted == 1
+
+
+async def test_a_run_is_not_over_while_jobs_wait_for_their_turn_to_be_looked_at(world: World) -> None:
+    world.patient(drain=600.0, drain_quiet=5.0)
+    await world.submit(world.url("pages/1"))
+    world.clock.advance(world.policy.longest_look)
+    world.ledger.leases.take(POLL_LEASE, EVERYWHERE, "another poller, which keeps to the pace", 12.0)
+    assert world.settle().stored == 1
+
+
+async def test_a_run_ends_when_no_turn_to_look_comes(world: World) -> None:
+    world.patient(drain=600.0, drain_quiet=5.0)
+    await world.submit(world.url("pages/1"))
+    world.clock.advance(world.policy.longest_look)
+    world.ledger.leases.take(POLL_LEASE, EVERYWHERE, "another poller, which never ends", 6000.0)
+    began = world.clock.monotonic()
+    assert world.settle().stored == 0
+    assert 20.0 <= world.clock.monotonic() - began < 60.0
 
 
 async def test_a_run_ends_when_its_time_is_used_up(world: World) -> None:
