@@ -6,6 +6,7 @@ from datetime import datetime
 import dagster as dg
 from pydantic import Field
 
+from scraper_pipeline.assets.deadline import done_in_time
 from scraper_pipeline.assets.reconciliation import reconciliation
 from scraper_pipeline.assets.results import settlement
 from scraper_pipeline.assets.submissions import submitted_jobs
@@ -40,7 +41,7 @@ settle_jobs = dg.define_asset_job(
 
 reconcile_jobs = dg.define_asset_job(
     "reconcile_jobs",
-    selection=dg.AssetSelection.assets(reconciliation),
+    selection=dg.AssetSelection.assets(reconciliation) | dg.AssetSelection.checks(done_in_time),
     tags=_MAX_RUNTIME,
     description="Find in the service's list what no other channel has brought, and settle it. Runs by schedule.",
 )

@@ -5,7 +5,7 @@ import os
 import re
 import zoneinfo
 from collections.abc import Mapping
-from datetime import date
+from datetime import date, time
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -209,6 +209,10 @@ class Settings(BaseSettings):
     )
     start_date: Annotated[date, BeforeValidator(_trimmed)] = Field(
         date(2026, 1, 1), description="the first day"
+    )
+    day_deadline: Annotated[time, BeforeValidator(_trimmed)] | None = Field(
+        None,
+        description="the time in that zone, such as 06:00, by which a day should be done; unset checks nothing",
     )
     mark_urls: bool = Field(
         False, description="add a fragment to each URL sent, by which a lost answer's job is told for certain"

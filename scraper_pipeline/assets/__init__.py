@@ -2,13 +2,18 @@
 
 import dagster as dg
 
+from scraper_pipeline.assets.deadline import done_in_time, with_deadline
 from scraper_pipeline.assets.holding import nothing_waits
 from scraper_pipeline.assets.operations import delivery_log, webhooks_deliver
+from scraper_pipeline.assets.quality import (
+    share_of_empty_pages,
+    share_of_repeated_pages,
+    size_is_usual,
+)
 from scraper_pipeline.assets.reconciliation import nothing_is_overdue, reconciliation
 from scraper_pipeline.assets.results import (
     complete,
     settlement,
-    share_of_empty_pages,
     share_of_parked_targets,
     stored_once,
 )
@@ -18,7 +23,7 @@ from scraper_pipeline.assets.targets import targets
 ASSETS: list[dg.AssetsDefinition | dg.AssetSpec] = [
     targets,
     submitted_jobs,
-    settlement,
+    with_deadline(settlement, "stored_results"),
     delivery_log,
     reconciliation,
 ]
@@ -26,6 +31,9 @@ CHECKS = [
     complete,
     stored_once,
     share_of_empty_pages,
+    share_of_repeated_pages,
+    size_is_usual,
+    done_in_time,
     share_of_parked_targets,
     webhooks_deliver,
     nothing_is_overdue,

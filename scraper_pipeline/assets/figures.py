@@ -35,6 +35,13 @@ def _column_type(rows: Sequence[Mapping[str, Any]], name: str) -> str:
     return "bool" if isinstance(value, bool) else "int" if isinstance(value, int) else "string"
 
 
+def checked_days(context: dg.AssetCheckExecutionContext, ledger: Ledger) -> list[str]:
+    """The days of the run, or the newest one in the ledger where a check is run by itself."""
+    if context.run.tags.keys() & {"dagster/partition", "dagster/asset_partition_range_start"}:
+        return list(context.partition_keys)
+    return [revision.partition_key for revision in ledger.progress.revisions(limit=1)]
+
+
 def progress_figures(ledger: Ledger, day: str) -> Metadata:
     """How the day's targets are spread over their states, and the ledger's revision that this describes."""
     revision = ledger.progress.revision(day)

@@ -5,16 +5,15 @@ from typing import Any
 
 import dagster as dg
 
-from scraper_pipeline.assets.figures import letter_figures, result_figures
+from scraper_pipeline.assets.figures import checked_days, letter_figures, result_figures
 from scraper_pipeline.assets.submissions import POOL
 from scraper_pipeline.assets.targets import OWNERS
 from scraper_pipeline.ledger import JobOutcome, Ledger
 from scraper_pipeline.lifecycle import Settlement
-from scraper_pipeline.partitions import DAYS
+from scraper_pipeline.partitions import DAYS, ONE_RUN
 from scraper_pipeline.resources import LedgerResource, ScraperResource, explained_failures
 
 IO_MANAGER = "idempotency_io_manager"
-MOST_EMPTY = 0.05
 MOST_PARKED = 0.10
 
 
@@ -100,18 +99,12 @@ def day_figures(ledger: Ledger, day: str) -> dict[str, dict[str, Any]]:
         ),
     },
     partitions_def=DAYS,
+    backfill_policy=ONE_RUN,
     group_name="results",
 )
 def settlement(submitted_jobs: dg.Nothing) -> dict[str, dg.Output[None]]:  # type: ignore[valid-type]
     concluded = conclude(settle(submitted_jobs))
     return {"stored_results": concluded.stored_results, "dead_letters": concluded.dead_letters}
-
-
-def _days(context: dg.AssetCheckExecutionContext, ledger: Ledger) -> list[str]:
-    """The days of the run, or the newest one in the ledger where a check is run by itself."""
-    if context.run.tags.keys() & {"dagster/partition", "dagster/asset_partition_range_start"}:
-        return list(context.partition_keys)
-    return [revision.partition_key for revision in ledger.progress.revisions(limit=1)]
 
 
 @dg.asset_check(
@@ -121,7 +114,7 @@ def _days(context: dg.AssetCheckExecutionContext, ledger: Ledger) -> list[str]:
 )
 def complete(context: dg.AssetCheckExecutionContext, ledger: LedgerResource) -> dg.AssetCheckResult:
     with explained_failures(), ledger.open() as book:
-        return check_complete(book, _days(context, book))
+        return check_complete(book, checked_days(context, book))
 
 
 def check_complete(ledger: Ledger, days: Sequence[str]) -> dg.AssetCheckResult:
@@ -143,7 +136,7 @@ def check_complete(ledger: Ledger, days: Sequence[str]) -> dg.AssetCheckResult:
 )
 def stored_once(context: dg.AssetCheckExecutionContext, ledger: LedgerResource) -> dg.AssetCheckResult:
     with explained_failures(), ledger.open() as book:
-        return check_stored_once(book, _days(context, book))
+        return check_stored_once(book, checked_days(context, book))
 
 
 def check_stored_once(ledger: Ledger, days: Sequence[str]) -> dg.AssetCheckResult:
@@ -158,25 +151,6 @@ def check_stored_once(ledger: Ledger, days: Sequence[str]) -> dg.AssetCheckResul
 
 
 @dg.asset_check(
-    asset="stored_results",
-    description=f"At most {MOST_EMPTY:.0%} of the pages are empty: more means that junk is paid for.",
-)
-def share_of_empty_pages(
-    context: dg.AssetCheckExecutionContext, ledger: LedgerResource
-) -> dg.AssetCheckResult:
-    with explained_failures(), ledger.open() as book:
-        days = _days(context, book)
-        figures = [book.progress.figures(day) for day in days]
-    pages, empty = sum(day.pages for day in figures), sum(day.empty for day in figures)
-    share = empty / pages if pages else 0.0
-    return dg.AssetCheckResult(
-        passed=share <= MOST_EMPTY,
-        severity=dg.AssetCheckSeverity.WARN,
-        metadata={"empty_pages": empty, "pages": pages, "share": share, "days": ", ".join(days[:31])},
-    )
-
-
-@dg.asset_check(
     asset="dead_letters",
     description=f"At most {MOST_PARKED:.0%} of the targets are parked: more means that something is wrong as a whole.",
 )
@@ -184,7 +158,7 @@ def share_of_parked_targets(
     context: dg.AssetCheckExecutionContext, ledger: LedgerResource
 ) -> dg.AssetCheckResult:
     with explained_failures(), ledger.open() as book:
-        days = _days(context, book)
+        days = checked_days(context, book)
         targets = sum(book.progress.of(day).targets for day in days)
         parked = sum(sum(book.progress.letters_by_code(day).values()) for day in days)
     share = parked / targets if targets else 0.0

@@ -26,7 +26,7 @@ from scraper_pipeline.lifecycle import (
     resubmit_targets,
     submit_jobs,
 )
-from scraper_pipeline.partitions import DAYS
+from scraper_pipeline.partitions import DAYS, ONE_RUN
 from scraper_pipeline.resources import LedgerResource, ScraperResource, explained_failures
 from scraper_pipeline.scraper_api import ScraperClient, ScraperError, Throttled
 
@@ -61,6 +61,7 @@ class SubmissionConfig(dg.Config):
 
 @dg.asset(
     partitions_def=DAYS,
+    backfill_policy=ONE_RUN,
     deps=[targets],
     group_name="jobs",
     owners=OWNERS,

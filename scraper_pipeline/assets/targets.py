@@ -8,7 +8,7 @@ import dagster as dg
 from scraper_pipeline.assets.figures import preview, progress_figures
 from scraper_pipeline.assets.holding import hold_if_bounded
 from scraper_pipeline.ledger import Target
-from scraper_pipeline.partitions import DAYS
+from scraper_pipeline.partitions import DAYS, ONE_RUN
 from scraper_pipeline.resources import LedgerResource, TargetListResource, explained_failures
 from scraper_pipeline.target_lists import Duplicate, Rejected
 
@@ -38,6 +38,7 @@ class _Reading:
 
 @dg.asset(
     partitions_def=DAYS,
+    backfill_policy=ONE_RUN,
     group_name="intake",
     owners=OWNERS,
     kinds={"csv"},

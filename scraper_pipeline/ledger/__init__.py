@@ -7,6 +7,7 @@ from scraper_pipeline.ledger.errors import LedgerConflict, LedgerError, LedgerTo
 from scraper_pipeline.ledger.inbox import Delivery, InboxStore, QuarantinedBody
 from scraper_pipeline.ledger.outcomes import ResubmissionPolicy
 from scraper_pipeline.ledger.progress import LETTER_COLUMNS, RESULT_COLUMNS, ResultFigures
+from scraper_pipeline.ledger.quality import ContentFigures
 from scraper_pipeline.ledger.records import (
     CRAWL_LIMIT,
     JOB_KINDS,
@@ -63,6 +64,7 @@ __all__ = [
     "ClaimedSubmission",
     "Clock",
     "CommitReport",
+    "ContentFigures",
     "Delivery",
     "DeliveryAttempt",
     "DeliveryFigures",

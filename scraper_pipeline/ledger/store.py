@@ -14,6 +14,7 @@ from scraper_pipeline.ledger.leases import LeaseStore
 from scraper_pipeline.ledger.news import NewsStore
 from scraper_pipeline.ledger.outcomes import OutcomeStore, ResubmissionPolicy
 from scraper_pipeline.ledger.progress import ProgressStore
+from scraper_pipeline.ledger.quality import QualityStore
 from scraper_pipeline.ledger.records import Scope
 from scraper_pipeline.ledger.resubmissions import ResubmissionStore
 from scraper_pipeline.ledger.submissions import SubmissionStore
@@ -89,6 +90,10 @@ class Ledger:
     @cached_property
     def progress(self) -> ProgressStore:
         return ProgressStore(self.engine, self.scope, self.clock)
+
+    @cached_property
+    def quality(self) -> QualityStore:
+        return QualityStore(self.engine, self.scope, self.clock)
 
     @cached_property
     def leases(self) -> LeaseStore:

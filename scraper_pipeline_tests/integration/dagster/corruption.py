@@ -11,6 +11,7 @@ _COLUMNS = (
     "tokens_charged, content_sha256, is_empty, completed_at, stored_at"
 )
 _ONE = "(SELECT min(job_id) FROM results WHERE partition_key = :day AND job_id NOT LIKE 'forged-%')"
+_ANOTHER = "(SELECT max(job_id) FROM results WHERE partition_key = :day)"
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,15 @@ CORRUPTIONS = (
         "stored_results",
         f"UPDATE results SET is_empty = true WHERE job_id = {_ONE}",
         "UPDATE results SET is_empty = false WHERE partition_key = :day AND is_empty",
+    ),
+    Corruption(
+        "a page with another one's content",
+        "share_of_repeated_pages",
+        "stored_results",
+        "UPDATE results SET parent_url = content_sha256, "
+        f"content_sha256 = (SELECT content_sha256 FROM results WHERE job_id = {_ANOTHER}) WHERE job_id = {_ONE}",
+        "UPDATE results SET content_sha256 = parent_url, parent_url = NULL "
+        "WHERE partition_key = :day AND parent_url IS NOT NULL",
     ),
     Corruption(
         "a letter too many",

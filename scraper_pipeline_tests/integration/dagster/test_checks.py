@@ -13,7 +13,15 @@ from scraper_pipeline_tests.integration.dagster.driving import (
     on_sqlite,
 )
 
-ALL_CHECKS = {"complete", "stored_once", "share_of_empty_pages", "share_of_parked_targets"}
+ALL_CHECKS = {
+    "complete",
+    "stored_once",
+    "share_of_empty_pages",
+    "share_of_repeated_pages",
+    "size_is_usual",
+    "done_in_time",
+    "share_of_parked_targets",
+}
 
 
 @pytest.fixture

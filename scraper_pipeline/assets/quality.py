@@ -1,0 +1,110 @@
+"""Whether a day's pages are worth what they cost: checks that warn of junk which was extracted without any error."""
+
+from collections.abc import Sequence
+from statistics import median
+
+import dagster as dg
+
+from scraper_pipeline.assets.figures import checked_days
+from scraper_pipeline.ledger import ContentFigures, Ledger
+from scraper_pipeline.resources import LedgerResource, explained_failures
+
+MOST_EMPTY = 0.05
+MOST_REPEATED = 0.10
+MOST_CHANGE = 2.0
+DAYS_COMPARED = 7
+FEWEST_PAGES = 20  # of which a mean says something
+
+
+@dg.asset_check(
+    asset="stored_results",
+    description=f"At most {MOST_EMPTY:.0%} of the pages are empty: more means that junk is paid for.",
+)
+def share_of_empty_pages(
+    context: dg.AssetCheckExecutionContext, ledger: LedgerResource
+) -> dg.AssetCheckResult:
+    with explained_failures(), ledger.open() as book:
+        days = checked_days(context, book)
+        total = _total([book.quality.content(day) for day in days])
+    return _warning(
+        total.empty_share <= MOST_EMPTY,
+        days,
+        empty_pages=total.empty,
+        pages=total.pages,
+        share=total.empty_share,
+    )
+
+
+@dg.asset_check(
+    asset="stored_results",
+    description=(
+        f"At most {MOST_REPEATED:.0%} of a day's pages have the very content of another one: more means that a site "
+        "answers with the same page for everything, such as a login or a block."
+    ),
+)
+def share_of_repeated_pages(
+    context: dg.AssetCheckExecutionContext, ledger: LedgerResource
+) -> dg.AssetCheckResult:
+    with explained_failures(), ledger.open() as book:
+        days = checked_days(context, book)
+        total = _total([book.quality.content(day) for day in days])
+    return _warning(
+        total.repeated_share <= MOST_REPEATED,
+        days,
+        repeated_pages=total.repeated,
+        pages=total.pages,
+        share=total.repeated_share,
+    )
+
+
+@dg.asset_check(
+    asset="stored_results",
+    description=(
+        f"The mean size of a day's pages is within {MOST_CHANGE:g} times of what it was over the {DAYS_COMPARED} "
+        f"days before; days of fewer than {FEWEST_PAGES} pages say nothing. A sample of each day is measured."
+    ),
+)
+def size_is_usual(context: dg.AssetCheckExecutionContext, ledger: LedgerResource) -> dg.AssetCheckResult:
+    with explained_failures(), ledger.open() as book:
+        return check_size_is_usual(book, checked_days(context, book))
+
+
+def check_size_is_usual(ledger: Ledger, days: Sequence[str]) -> dg.AssetCheckResult:
+    """Whether the pages of each of these days are about as large as before; shows an unusual day, or the last one."""
+    found = {day: sizes for day in days if (sizes := _sizes(ledger, day))}
+    unusual = {day: sizes for day, sizes in found.items() if not _is_usual(*sizes)}
+    mean, usual = list((unusual or found or {"": (0.0, 0.0)}).values())[-1]
+    return _warning(not unusual, list(unusual or days), mean_bytes=mean, usual_bytes=usual)
+
+
+def _sizes(ledger: Ledger, day: str) -> tuple[float, float] | None:
+    """A day's mean size and the median of those before, in bytes; None if there is too little to compare."""
+    today = ledger.quality.content(day)
+    before = [ledger.quality.content(one) for one in ledger.quality.days_before(day, DAYS_COMPARED)]
+    means = [figures.mean_bytes for figures in before if _tells(figures)]
+    return (today.mean_bytes, median(means)) if means and _tells(today) else None
+
+
+def _tells(figures: ContentFigures) -> bool:
+    return figures.pages - figures.empty >= FEWEST_PAGES
+
+
+def _is_usual(mean: float, usual: float) -> bool:
+    return usual / MOST_CHANGE <= mean <= usual * MOST_CHANGE
+
+
+def _total(figures: Sequence[ContentFigures]) -> ContentFigures:
+    return ContentFigures(
+        sum(day.pages for day in figures),
+        sum(day.empty for day in figures),
+        sum(day.repeated for day in figures),
+        0.0,
+    )
+
+
+def _warning(passed: bool, days: Sequence[str], **figures: float) -> dg.AssetCheckResult:
+    return dg.AssetCheckResult(
+        passed=passed,
+        severity=dg.AssetCheckSeverity.WARN,
+        metadata={**figures, "days": ", ".join(days[:31])},
+    )
