@@ -73,13 +73,14 @@ def measure(folder: Path, options: argparse.Namespace) -> Measured:
     environ = {
         "SCRAPER_LEDGER_URL": options.ledger_url or f"sqlite:///{folder / 'ledger.db'}",
         "SCRAPER_TARGETS": str(target_list),
+        "SCRAPER_SUBMISSION_MODE": "extract",
         "SCRAPER_DRAIN_SECONDS": f"{options.drain_seconds:g}",
         "GEONODE_WEBHOOK_SECRETS_FILE": str(folder / "webhook-secrets.json"),
     }
     count = int(options.rate * options.seconds)
-    faults = '{"never_finish": true}'
+    sandbox_options = ("--faults", '{"never_finish": true}', "--concurrency-limit", "1000000")
     _say("Starting the sandbox, Dagster and the receiver ...")
-    with local_stack(folder, environ, sandbox_options=("--faults", faults)) as stack:
+    with local_stack(folder, environ, sandbox_options=sandbox_options) as stack:
         sandbox = Sandbox(stack.sandbox_url or "")
         pages = (f"{stack.sandbox_url}/site/pages/{number}\n" for number in range(count + _WARM_UP_JOBS))
         target_list.write_text("".join(pages))
