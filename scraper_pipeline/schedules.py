@@ -1,21 +1,71 @@
 """What runs by the clock."""
 
+from datetime import timedelta
+
 import dagster as dg
 
-from scraper_pipeline.jobs import reconcile_jobs, rotate_webhook_secrets, submit_jobs
+from scraper_pipeline.jobs import (
+    compare_costs,
+    lists_config,
+    reconcile_jobs,
+    rotate_webhook_secrets,
+    submit_jobs,
+)
 from scraper_pipeline.partitions import DAYS
 from scraper_pipeline.resources import LedgerResource, explained_failures
+from scraper_pipeline.settings import load_settings
+from scraper_pipeline.target_lists import DAILY, MANUAL, TargetListError, load_target_lists
 
 
 @dg.schedule(
     job=submit_jobs,
     cron_schedule="10 0 * * *",
     execution_timezone=DAYS.timezone,
-    description="Submits each day's targets ten minutes after the day has begun. Off until switched on.",
+    description=(
+        "Submits each day's targets ten minutes after the day has begun: those of all lists that name no other "
+        "schedule. Off until switched on."
+    ),
 )
-def daily_submission_schedule(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
+def daily_submission_schedule(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
     day = context.scheduled_execution_time.strftime("%Y-%m-%d")
-    return dg.RunRequest(run_key=f"daily:{day}", partition_key=day)
+    with explained_failures():
+        lists = load_target_lists(load_settings().targets)
+    daily = [one.name for one in lists if one.schedule == DAILY]
+    if not daily:
+        return dg.SkipReason("Every list of targets.yaml is manual, or has a schedule of its own.")
+    config = None if len(daily) == len(lists) else lists_config(daily)
+    return dg.RunRequest(run_key=f"daily:{day}", partition_key=day, run_config=config)
+
+
+def list_schedules() -> list[dg.ScheduleDefinition]:
+    """A schedule for each list of targets.yaml that names one, as the file is now.
+
+    While the file is absent or wrong there are none: the runs say what is wrong with it, and everything else goes on.
+    """
+    try:
+        lists = load_target_lists(load_settings().targets)
+    except TargetListError:
+        return []
+    return [_list_schedule(one.name, one.schedule) for one in lists if one.schedule not in (DAILY, MANUAL)]
+
+
+def _list_schedule(name: str, cron: str) -> dg.ScheduleDefinition:
+    @dg.schedule(
+        name=f"{name}_list_schedule",
+        job=submit_jobs,
+        cron_schedule=cron,
+        execution_timezone=DAYS.timezone,
+        description=f"Plans the list {name} for the day, and submits what is planned. Off until switched on.",
+    )
+    def list_schedule(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
+        at = context.scheduled_execution_time
+        return dg.RunRequest(
+            run_key=f"list:{name}:{at.timestamp():.0f}",
+            partition_key=at.strftime("%Y-%m-%d"),
+            run_config=lists_config([name]),
+        )
+
+    return list_schedule
 
 
 secret_rotation_schedule = dg.ScheduleDefinition(
@@ -43,3 +93,27 @@ def reconciliation_schedule(
     if context.instance.get_runs_count(dg.RunsFilter(job_name=reconcile_jobs.name, statuses=not_begun)):
         return dg.SkipReason("A sweep waits for its turn already.")
     return dg.RunRequest()
+
+
+@dg.schedule(
+    job=compare_costs,
+    cron_schedule="50 0,6,12,18 * * *",
+    execution_timezone=DAYS.timezone,
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description=(
+        "Shows what the day has cost so far, and ten to one at night what the day before has cost. Idle until "
+        "something was planned."
+    ),
+)
+def spend_schedule(
+    context: dg.ScheduleEvaluationContext, ledger: LedgerResource
+) -> dg.RunRequest | dg.SkipReason:
+    with explained_failures(), ledger.open() as book:
+        if not book.progress.revisions(limit=1):
+            return dg.SkipReason("Nothing was ever planned: nothing was spent.")
+    day = (context.scheduled_execution_time - timedelta(hours=1)).strftime("%Y-%m-%d")
+    return (
+        dg.RunRequest(partition_key=day)
+        if DAYS.has_partition_key(day)
+        else dg.SkipReason(f"{day} is too early.")
+    )

@@ -4,99 +4,124 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import date
-from itertools import islice
-from typing import Any
+from datetime import date, datetime
 
 import click
 
 from scraper_pipeline.cli.common import clear_errors, day_key, day_option, json_option, print_json
-from scraper_pipeline.ledger import CRAWL_LIMIT, Kind, Ledger, PlannedGroup, Target
+from scraper_pipeline.cli.list_reading import ListReading
+from scraper_pipeline.cli.planning_days import plan_days, show_days
+from scraper_pipeline.ledger import Kind, PlannedGroup
 from scraper_pipeline.lifecycle import PagesLeft, pages_left, requests_needed, stops_account
 from scraper_pipeline.resources import lifecycle_policy, open_client, open_ledger
 from scraper_pipeline.scraper_api import ConcurrencyUsage, ScraperError
 from scraper_pipeline.settings import Settings, load_settings
-from scraper_pipeline.target_lists import Duplicate, Rejected, read_target_list
+from scraper_pipeline.target_lists import TargetListError, choose_lists, load_target_lists, shown_url
 
+_DAY = click.DateTime(["%Y-%m-%d"])
 _PROBLEMS_SHOWN = 50
 _LIVE_SECONDS = 10.0
 _NAMES = {"extract": "single jobs", "batch": "batches", "crawl": "crawls"}
 
 
-@dataclass
-class _Reading:
-    """What the list adds to a day; ``groups`` counts its new targets by kind and options."""
-
-    targets: int = 0
-    new: int = 0
-    pages: int = 0
-    groups: Counter[tuple[Kind, str]] = field(default_factory=Counter)
-    problems: list[dict[str, Any]] = field(default_factory=list)
-
-    def add(self, ledger: Ledger, day: str, entries: Sequence[Target | Rejected | Duplicate]) -> None:
-        targets = [entry for entry in entries if isinstance(entry, Target)]
-        known = ledger.submissions.planned_targets(day, [target.target_id for target in targets])
-        new = [target for target in targets if target.target_id not in known]
-        self.targets, self.new = self.targets + len(targets), self.new + len(new)
-        for target in new:
-            kind = Kind.CRAWL if target.is_crawl else Kind.EXTRACT
-            self.pages += int(target.options.get("limit") or CRAWL_LIMIT) if target.is_crawl else 1
-            self.groups[kind, json.dumps(target.options, sort_keys=True)] += 1
-        self.problems += [_problem(entry) for entry in entries if not isinstance(entry, Target)]
-
-
-def _problem(entry: Rejected | Duplicate) -> dict[str, Any]:
-    reason = entry.reason if isinstance(entry, Rejected) else f"the same as line {entry.first_line}"
-    return {"line": entry.line, "reason": reason}
-
-
 @click.command()
 @day_option
+@click.option(
+    "--since", type=_DAY, help="With --until: what is missing in each day of a range, and its cost."
+)
+@click.option("--until", type=_DAY, help="The last day of the range; today by default.")
+@click.option(
+    "--list", "names", multiple=True, help="A list of targets.yaml; all by default. May be repeated."
+)
 @click.option("--live", is_flag=True, help="Ask the service how many places the account has free, too.")
 @json_option
 @clear_errors
-def plan(day: date | None, live: bool, as_json: bool) -> None:
-    """Show what submitting a day would do and cost, and what is wrong with the list. Changes nothing."""
+def plan(
+    day: date | None,
+    since: datetime | None,
+    until: datetime | None,
+    names: tuple[str, ...],
+    live: bool,
+    as_json: bool,
+) -> None:
+    """Show what submitting a day would do and cost, and what is wrong with the lists. Changes nothing.
+
+    With --since it shows each day of a range on a line: what is missing, and what that would cost.
+    """
     settings = load_settings()
-    policy, key, reading = lifecycle_policy(settings), day_key(settings, day), _Reading()
+    if since or until:
+        if day or live or not since:
+            raise click.UsageError("--until goes with --since, and neither --day nor --live goes with them.")
+        last = until.date() if until else date.fromisoformat(day_key(settings, None))
+        days = plan_days(settings, names, since.date(), last)
+        if as_json:
+            print_json({"list": shown_url(settings.targets), "days": [one.figures for one in days]})
+        else:
+            show_days(days)
+        return
+    policy, key, where = lifecycle_policy(settings), day_key(settings, day), shown_url(settings.targets)
+    lists, added = choose_lists(load_target_lists(settings.targets), names), set[str]()
+    readings = [ListReading(one, date.fromisoformat(key)) for one in lists]
     with open_ledger(settings) as ledger:
-        entries = iter(read_target_list(settings.targets))
-        while some := list(islice(entries, 500)):
-            reading.add(ledger, key, some)
-        to_submit = reading.new + ledger.progress.of(key).planned
-        most_pages = reading.pages + ledger.submissions.pages_planned(key)
-        requests = requests_needed(_merged(reading, ledger.submissions.planned_groups(key)), policy)
+        for reading in readings:
+            reading.read(ledger, added)
+        if failed := [reading.error for reading in readings if reading.error]:
+            raise TargetListError("; ".join(failed))
+        to_submit = len(added) + ledger.progress.of(key).planned
+        most_pages = sum(one.pages for one in readings) + ledger.submissions.pages_planned(key)
+        requests = requests_needed(_merged(readings, ledger.submissions.planned_groups(key)), policy)
         left = pages_left(ledger, policy)
     beyond = 0 if left.least is None else max(0, most_pages - left.least)
     usage, untold = asyncio.run(_ask_for_places(settings)) if live else (None, None)
     report = {
-        "day": key, "list": str(settings.targets), "targets": reading.targets, "new": reading.new,
+        "day": key, "list": where, "targets": sum(one.targets for one in readings), "new": len(added),
         "to_submit": to_submit, "most_pages_paid": most_pages, "requests": requests,
         "pages_left_today": left.today, "pages_left_this_month": left.this_month,
-        "pages_beyond_the_limits": beyond, "problems": reading.problems,
+        "pages_beyond_the_limits": beyond, "lists": [one.figures for one in readings],
+        "problems": [problem for one in readings for problem in one.problems],
     }  # fmt: skip
     if live:
         report["places"] = usage and {"limit": usage.limit, "in_use": usage.in_use, "free": _free(usage)}
     if as_json:
         print_json(report)
         return
-    click.echo(f"{settings.targets} has {reading.targets} targets; {reading.new} are new to {key}.")
+    click.echo(f"{where} has {report['targets']} targets; {len(added)} are new to {key}.")
+    for one in readings:
+        _tell_list(one)
     click.echo(f"A run would submit {to_submit}, and pay for at most {most_pages} pages.")
     _tell_details(requests, left, beyond)
     if usage:
         click.echo(f"The account has {_free(usage)} of its {usage.limit} places free.")
     elif untold:
         click.echo(f"The service does not tell how many places the account has free: {untold}")
-    for problem in reading.problems[:_PROBLEMS_SHOWN]:
-        click.echo(f"  line {problem['line']}: {problem['reason']}")
-    if len(reading.problems) > _PROBLEMS_SHOWN:
-        click.echo(f"  ... and {len(reading.problems) - _PROBLEMS_SHOWN} more lines; --json shows all.")
+    _tell_problems(readings)
 
 
-def _merged(reading: _Reading, planned: Sequence[PlannedGroup]) -> list[PlannedGroup]:
-    """The day's groups as they would be once the list is planned."""
-    groups = Counter(reading.groups)
+def _tell_list(reading: ListReading) -> None:
+    if not reading.target_list.is_named:
+        return
+    parts = [f"{reading.targets} targets", f"{reading.new} new, for at most {reading.pages} pages"]
+    if reading.beyond_budget:
+        parts.append(f"{reading.beyond_budget} beyond its budget")
+    if reading.problems:
+        parts.append(f"{len(reading.problems)} lines with problems")
+    click.echo(f"  {reading.target_list.name}: {'; '.join(parts)}.")
+
+
+def _tell_problems(readings: Sequence[ListReading]) -> None:
+    problems = [(one.target_list, problem) for one in readings for problem in one.problems]
+    for target_list, problem in problems[:_PROBLEMS_SHOWN]:
+        where = f"{target_list.name}, " if target_list.is_named else ""
+        click.echo(f"  {where}line {problem['line']}: {problem['reason']}")
+    if len(problems) > _PROBLEMS_SHOWN:
+        click.echo(f"  ... and {len(problems) - _PROBLEMS_SHOWN} more lines; --json shows all.")
+
+
+def _merged(readings: Sequence[ListReading], planned: Sequence[PlannedGroup]) -> list[PlannedGroup]:
+    """The day's groups as they would be once the lists are planned."""
+    groups = Counter[tuple[Kind, str]]()
+    for reading in readings:
+        groups.update(reading.groups)
     for group in planned:
         kind = Kind.EXTRACT if group.kind is Kind.BATCH else group.kind  # of a batch that did not go out
         groups[kind, json.dumps(group.options, sort_keys=True)] += group.targets

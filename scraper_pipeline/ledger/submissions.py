@@ -17,90 +17,24 @@ from sqlalchemy.exc import IntegrityError
 
 from scraper_pipeline.ledger.base import chunked, in_state
 from scraper_pipeline.ledger.letters import letter_row
+from scraper_pipeline.ledger.planning import PlanningStore
 from scraper_pipeline.ledger.records import (
     AcceptedSubmission,
     Kind,
     LetterCode,
     OverdueSubmission,
-    PlanReport,
     RefusedSubmission,
     State,
-    Target,
-    hash_url,
 )
-from scraper_pipeline.ledger.schema import dead_letters, jobs, partitions, submissions
+from scraper_pipeline.ledger.schema import dead_letters, jobs, submissions
 from scraper_pipeline.ledger.sending import SendingStore
 
 INVALID_URL = "INVALID_URL"
 _row = submissions.c
 
 
-class SubmissionStore(SendingStore):
+class SubmissionStore(PlanningStore, SendingStore):
     """The life of a submission up to the moment when its job is known."""
-
-    def plan(self, partition_key: str, targets: Iterable[Target]) -> PlanReport:
-        """Write the first attempt of every target that the partition doesn't have yet; never withdraws one.
-
-        The targets are read and committed in chunks, so a list of any length fits in memory. Only once the last one
-        is committed does the partition count as planned.
-        """
-        planned = seen = 0
-        chunks = chunked(targets)
-        chunk = next(chunks, [])
-        while chunk:
-            following = next(chunks, [])
-            planned += self._plan(partition_key, chunk, is_last=not following)
-            seen += len(chunk)
-            chunk = following
-        return PlanReport(planned, seen - planned)
-
-    def _plan(self, partition_key: str, chunk: list[Target], is_last: bool) -> int:
-        rows = [self._first_attempt(partition_key, target) for target in chunk]
-        rows.sort(key=lambda row: str(row["target_id"]))  # one order for all: concurrent plans can't deadlock
-        with self.writing() as connection:
-            statement = self.insert(submissions).on_conflict_do_nothing().returning(_row.id)
-            inserted = len(connection.execute(statement, rows).all())
-            if inserted:
-                self.bump_revisions(connection, [partition_key])
-            if is_last:
-                connection.execute(
-                    update(partitions)
-                    .where(self.in_scope(partitions), partitions.c.partition_key == partition_key)
-                    .values(planned_at=self.clock())
-                )
-        return inserted
-
-    def _first_attempt(self, partition_key: str, target: Target) -> dict[str, object]:
-        return {
-            **self.scope_values,
-            "partition_key": partition_key,
-            "target_id": target.target_id,
-            "attempt": 1,
-            "url": target.url,
-            "url_hash": hash_url(target.url),
-            "options": dict(target.options),
-            "labels": dict(target.labels),
-            "kind": Kind.CRAWL if target.is_crawl else Kind.EXTRACT,
-            "state": State.PLANNED,
-            "planned_at": self.clock(),
-        }
-
-    def planned_targets(self, partition_key: str, target_ids: Iterable[str]) -> set[str]:
-        """Those of the targets that the partition has already."""
-        known: set[str] = set()
-        with self.reading() as connection:
-            for chunk in chunked(target_ids):
-                known.update(
-                    connection.scalars(
-                        select(_row.target_id).where(
-                            self.in_scope(submissions),
-                            _row.partition_key == partition_key,
-                            _row.target_id.in_(chunk),
-                            _row.attempt == 1,
-                        )
-                    )
-                )
-        return known
 
     def record_accepted(self, accepted: Sequence[AcceptedSubmission], first_look_at: datetime) -> int:
         """Bind each job to the row whose request made it (rule 2); returns how many rows moved."""

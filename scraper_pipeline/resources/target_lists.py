@@ -1,22 +1,16 @@
-"""The target list as a Dagster resource."""
+"""The lists of targets as a Dagster resource."""
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Sequence
 
 import dagster as dg
 
-from scraper_pipeline.ledger import Target
 from scraper_pipeline.settings import load_settings
-from scraper_pipeline.target_lists import Duplicate, Rejected, read_target_list
+from scraper_pipeline.target_lists import TargetList, choose_lists, load_target_lists
 
 
 class TargetListResource(dg.ConfigurableResource):  # type: ignore[type-arg]
-    """Reads the list that SCRAPER_TARGETS names."""
+    """Opens the lists that SCRAPER_TARGETS names."""
 
-    @property
-    def path(self) -> Path:
-        return load_settings().targets
-
-    def read(self) -> Iterator[Target | Rejected | Duplicate]:
-        """Every line's target, or what is wrong with it. Raises TargetListError."""
-        return read_target_list(self.path)
+    def lists(self, names: Sequence[str] = ()) -> Sequence[TargetList]:
+        """The lists of these names, or all of them. Raises TargetListError."""
+        return choose_lists(load_target_lists(load_settings().targets), names)
