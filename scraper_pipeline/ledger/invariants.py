@@ -29,6 +29,7 @@ from sqlalchemy import (
 )
 
 from scraper_pipeline.ledger.base import in_state
+from scraper_pipeline.ledger.letters import STANDS, of_target
 from scraper_pipeline.ledger.records import Scope, State
 from scraper_pipeline.ledger.schema import LITERAL, dead_letters, jobs, processed_events, results, submissions
 
@@ -67,18 +68,14 @@ def invariants(
         Invariant("stored_once", "the same item of a job is stored more than once", _stored_twice(part)),
         Invariant(
             "dead_has_letter",
-            "the target is dead but has no open dead letter",
-            select(*_found).where(
-                part.in_state(State.DEAD), ~exists().where(_same_target(dead_letters), _is_open)
-            ),
+            "the target is dead but has no dead letter, neither an open one nor a discarded one",
+            select(*_found).where(part.in_state(State.DEAD), ~exists().where(of_target(), STANDS)),
         ),
         Invariant(
             "letter_has_dead",
-            "an open dead letter stands for a target that is not dead",
+            "a dead letter, open or discarded, stands for a target that is not dead",
             select(_letter.partition_key, _letter.target_id).where(
-                part.of(dead_letters),
-                _is_open,
-                ~exists().where(_same_target(dead_letters), in_state(State.DEAD)),
+                part.of(dead_letters), STANDS, ~exists().where(of_target(), in_state(State.DEAD))
             ),
         ),
         Invariant(
@@ -150,9 +147,6 @@ class _Part:
             self.of(submissions), _row.partition_key > keys.c.key
         )
         return keys.union_all(select(following.scalar_subquery()).where(keys.c.key.is_not(None)))
-
-
-_is_open = _letter.resolved_at.is_(None)
 
 
 def _is_item(one: FromClause, other: FromClause) -> ColumnElement[bool]:

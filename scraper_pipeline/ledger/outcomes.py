@@ -10,7 +10,7 @@ from sqlalchemy import Connection, and_, bindparam, func, insert, literal, or_, 
 from scraper_pipeline.ledger.base import chunked, in_state
 from scraper_pipeline.ledger.claims import ClaimStore
 from scraper_pipeline.ledger.errors import LedgerConflict
-from scraper_pipeline.ledger.letters import letter_row
+from scraper_pipeline.ledger.letters import STANDS, letter_row
 from scraper_pipeline.ledger.records import (
     ClaimedJob,
     CommitReport,
@@ -295,7 +295,7 @@ class OutcomeStore(ClaimStore):
                 _letter.feed == row.feed,
                 _letter.partition_key == row.partition_key,
                 _letter.target_id == row.target_id,
-                _letter.resolved_at.is_(None),
+                STANDS,
             )
             .values(changes)
         )

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from sqlalchemy import Connection, insert, literal, select, update
+from sqlalchemy import ColumnElement, Connection, Select, exists, insert, literal, select, update
 
 from scraper_pipeline.ledger.base import StorePart, chunked, in_state
+from scraper_pipeline.ledger.letters import IS_DISCARDED, STANDS, of_target
 from scraper_pipeline.ledger.records import Kind, State
 from scraper_pipeline.ledger.schema import dead_letters, submissions
 from scraper_pipeline.ledger.spending import MAY_COST
@@ -20,6 +21,7 @@ class SettledTarget:
     """A target that may be submitted again, as it was read; a given-up one's job might still end after all."""
 
     row_id: int
+    partition_key: str
     target_id: str
     url: str
     job_id: str | None
@@ -35,24 +37,38 @@ class ResubmissionStore(StorePart):
     def settled_targets(
         self, partition_key: str, which: Which, limit: int | None = None
     ) -> list[SettledTarget]:
-        """The partition's dead targets ("failed"), or its dead and stored ones ("all"), in the order of planning."""
+        """The partition's dead targets ("failed"), or its dead and stored ones ("all"), in the order of planning.
+
+        Without those whose letter was discarded: they are brought back one by one.
+        """
         states = (State.DEAD,) if which == "failed" else (State.DEAD, State.STORED)
+        return self._read(
+            _settled(
+                self.in_scope(submissions),
+                _row.partition_key == partition_key,
+                in_state(*states),
+                ~exists().where(of_target(), IS_DISCARDED),
+            ).limit(limit)
+        )
+
+    def parked_targets(self, letter_ids: Iterable[int]) -> list[SettledTarget]:
+        """The dead targets of these letters, open or discarded, of any partition; resolved letters have none."""
+        found: list[SettledTarget] = []
+        for chunk in chunked(dict.fromkeys(letter_ids)):
+            parked = _settled(self.in_scope(submissions), in_state(State.DEAD), STANDS, _letter.id.in_(chunk))
+            found += self._read(parked.join(dead_letters, of_target()))
+        return found
+
+    def _read(self, settled: Select[Any]) -> list[SettledTarget]:
         with self.reading() as connection:
-            rows = connection.execute(
-                select(
-                    _row.id, _row.target_id, _row.url, _row.job_id, _row.state, _row.given_up, _row.kind,
-                    MAY_COST.label("most_pages"),
-                )
-                .where(self.in_scope(submissions), _row.partition_key == partition_key, in_state(*states))
-                .order_by(_row.id)
-                .limit(limit)
-            ).all()  # fmt: skip
+            rows = connection.execute(settled).all()
         return [
             SettledTarget(
-                r.id, r.target_id, r.url, r.job_id, State(r.state), r.given_up, Kind(r.kind), r.most_pages
+                r.id, r.partition_key, r.target_id, r.url, r.job_id, State(r.state), r.given_up, Kind(r.kind),
+                r.most_pages,
             )
             for r in rows
-        ]
+        ]  # fmt: skip
 
     def resubmit(self, targets: Iterable[SettledTarget]) -> int:
         """Supersede the rows, resolve their letters and plan the next attempt, whose cap counts from there.
@@ -88,7 +104,7 @@ class ResubmissionStore(StorePart):
                     _letter.target_id.in_(
                         [row.target_id for row in moved if row.partition_key == partition_key]
                     ),
-                    _letter.resolved_at.is_(None),
+                    STANDS,
                 )
                 .values(resolved_at=now, resolution="resubmitted")
             )
@@ -109,3 +125,10 @@ class ResubmissionStore(StorePart):
         )
         self.bump_revisions(connection, [row.partition_key for row in moved])
         return len(moved)
+
+
+def _settled(*conditions: ColumnElement[bool]) -> Select[Any]:
+    columns = (
+        _row.id, _row.partition_key, _row.target_id, _row.url, _row.job_id, _row.state, _row.given_up, _row.kind,
+    )  # fmt: skip
+    return select(*columns, MAY_COST.label("most_pages")).where(*conditions).order_by(_row.id)

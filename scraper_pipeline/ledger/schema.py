@@ -21,6 +21,7 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     literal_column,
+    or_,
     text,
     true,
 )
@@ -190,6 +191,20 @@ results = Table(
     Column("depth", Integer),
     PrimaryKeyConstraint("job_id", "item_key", name="pk_results"),
 )
+
+
+def is_unusual(result: Any) -> ColumnElement[bool]:
+    """What few results are: empty, or charged with another number of pages than one.
+
+    An index holds these, so that costs are counted without a look at the rows, which are as wide as their pages.
+    """
+    return or_(result.is_empty.is_(true()), result.tokens_charged != literal_column("1"))
+
+
+_partial(
+    "ix_results_unusual", results.c.job_id, results.c.item_key, results.c.is_empty, results.c.tokens_charged,
+    where=is_unusual(results.c),
+)  # fmt: skip
 Index("ix_results_target", results.c.account, results.c.feed, results.c.partition_key, results.c.target_id)
 
 dead_letters = Table(
@@ -208,11 +223,12 @@ dead_letters = Table(
     Column("parked_at", UtcDateTime, nullable=False),
     Column("resolved_at", UtcDateTime),
     Column("resolution", Text),
+    Column("note", Text),
 )
 _d = dead_letters.c
 _partial(
-    "uq_dead_letters_open", _d.account, _d.feed, _d.partition_key, _d.target_id,
-    where=_d.resolved_at.is_(None), unique=True,
+    "uq_dead_letters_standing", _d.account, _d.feed, _d.partition_key, _d.target_id,
+    where=_d.resolved_at.is_(None) | (_d.resolution == literal_column("'discarded'")), unique=True,
 )  # fmt: skip
 Index("ix_dead_letters_partition", _d.account, _d.feed, _d.partition_key)
 
@@ -282,6 +298,23 @@ partitions = Table(
     Column("planned_at", UtcDateTime),
     PrimaryKeyConstraint("account", "feed", "partition_key", name="pk_partitions"),
 )
+
+planned_lists = Table(
+    "planned_lists",
+    metadata,
+    *_scope(),
+    Column("list", Text, nullable=False),
+    Column("partition_key", Text, nullable=False),
+    Column("begun_at", UtcDateTime),
+    Column("failed_at", UtcDateTime),
+    Column("planned_at", UtcDateTime),
+    Column("targets", BigInteger, nullable=False, server_default="0"),
+    Column("pages", BigInteger, nullable=False, server_default="0"),
+    Column("beyond_budget", BigInteger, nullable=False, server_default="0"),
+    PrimaryKeyConstraint("account", "feed", "list", "partition_key", name="pk_planned_lists"),
+)
+_p = planned_lists.c
+Index("ix_planned_lists_partition", _p.account, _p.feed, _p.partition_key)
 
 sweeps = Table(
     "sweeps",

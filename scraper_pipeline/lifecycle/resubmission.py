@@ -1,5 +1,6 @@
 """Rule 7: an operator has settled targets submitted again; jobs that were given up are asked first."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from scraper_pipeline.ledger import Channel, Kind, Ledger, SettledTarget, Which
@@ -18,7 +19,8 @@ from scraper_pipeline.scraper_api import (
 class ResubmissionReport:
     """What became of the targets asked for: planned again, refused while their job runs, or settled instead.
 
-    ``pages`` is the most that the planned ones may cost; ``beyond`` counts those that the limit had no room for.
+    ``pages`` is the most that the planned ones may cost; ``beyond`` counts those that the limit had no room for,
+    ``resolved`` the letters that stood no more.
     """
 
     planned: int = 0
@@ -26,6 +28,7 @@ class ResubmissionReport:
     settled: int = 0
     pages: int = 0
     beyond: int = 0
+    resolved: int = 0
 
 
 async def resubmit_targets(
@@ -35,10 +38,29 @@ async def resubmit_targets(
 
     A target whose job can't be asked about counts as running. Raises the ScraperError of the account.
     """
+    return await _resubmit(
+        ledger, client, ledger.resubmissions.settled_targets(partition_key, which), max_pages
+    )
+
+
+async def retry_letters(
+    ledger: Ledger, client: ScraperClient, letter_ids: Iterable[int], max_pages: int | None = None
+) -> ResubmissionReport:
+    """Plan the targets of these dead letters once more, of whatever day, discarded ones included, in the same way."""
+    chosen = set(letter_ids)
+    targets = ledger.resubmissions.parked_targets(sorted(chosen))
+    report = await _resubmit(ledger, client, targets, max_pages)
+    report.resolved = len(chosen) - len(targets)
+    return report
+
+
+async def _resubmit(
+    ledger: Ledger, client: ScraperClient, targets: Sequence[SettledTarget], max_pages: int | None
+) -> ResubmissionReport:
     report = ResubmissionReport()
     free: list[SettledTarget] = []
     fates: dict[str, str] = {}  # one answer serves all rows of a batch
-    for target in ledger.resubmissions.settled_targets(partition_key, which):
+    for target in targets:
         if max_pages is not None and report.pages + target.most_pages > max_pages:
             report.beyond += 1
             continue

@@ -1,0 +1,308 @@
+"""The dead-letter desk: look at the targets that were parked, have them tried again, or discard them."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import date, datetime
+from typing import Any, ParamSpec, TypeVar
+
+import click
+from rich.markup import escape
+from rich.table import Table
+
+from scraper_pipeline.assets.holding import HELD_LEASE
+from scraper_pipeline.cli.common import clear_errors, json_option, out, print_json
+from scraper_pipeline.ledger import (
+    Attempt,
+    DeadLetter,
+    Ledger,
+    LetterFilter,
+    LetterState,
+    SettledTarget,
+)
+from scraper_pipeline.lifecycle import ResubmissionReport, retry_letters
+from scraper_pipeline.resources import open_client, open_ledger
+from scraper_pipeline.settings import load_settings
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_LONGEST_NOTE = 500
+_LISTED = 50
+_NOT_SENT = (
+    "Nothing is sent by this: job_status_sensor asks for submit_jobs within seconds where Dagster runs, or launch "
+    "it for {days}."
+)
+_ID = click.IntRange(1, 2**63 - 1)
+_DAY = click.DateTime(["%Y-%m-%d"])
+
+
+@click.group("dead-letters")
+def dead_letters() -> None:
+    """List, show, retry, discard: the targets that were parked, each with its reason."""
+
+
+def _filter_options(command: Callable[P, T]) -> Callable[P, T]:
+    """Options that make up one ``which``, a LetterFilter: everything that is given has to fit."""
+    for option in (
+        click.option("--limit", type=click.IntRange(min=1), help="At most so many letters."),
+        click.option("--url", "url_part", help="Part of the URL, in either case."),
+        click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="A label of the target."),
+        click.option("--until", type=_DAY, help="The last day, such as 2026-01-31."),
+        click.option("--since", type=_DAY, help="The first day, such as 2026-01-01."),
+        click.option(
+            "--day", "days", type=_DAY, multiple=True, help="This day; may be given more than once."
+        ),
+        click.option("--code", "codes", multiple=True, help="This reason; may be given more than once."),
+    ):
+        command = option(command)
+    return command
+
+
+def _read_filter(
+    codes: Sequence[str],
+    days: Sequence[date],
+    since: date | None,
+    until: date | None,
+    labels: Sequence[str],
+    url_part: str | None,
+) -> LetterFilter:
+    pairs = dict(label.partition("=")[::2] for label in labels)
+    for label in labels:
+        name = label.partition("=")[0]
+        if "=" not in label or not name or '"' in name:
+            raise click.UsageError(f"--label takes NAME=VALUE, such as topic=prices; not {label!r}")
+    return LetterFilter(
+        codes=tuple(codes),
+        days=tuple(f"{day:%Y-%m-%d}" for day in days),
+        since=f"{since:%Y-%m-%d}" if since else None,
+        until=f"{until:%Y-%m-%d}" if until else None,
+        labels=pairs,
+        url_part=url_part,
+    )
+
+
+@dead_letters.command("list")
+@_filter_options
+@click.option(
+    "--state",
+    type=click.Choice([str(state) for state in LetterState]),
+    default=str(LetterState.OPEN),
+    show_default=True,
+    help="Letters that wait, that were discarded, whose target was tried again or stored since, or all.",
+)
+@json_option
+@clear_errors
+def list_letters(limit: int | None, state: str, as_json: bool, **given: Any) -> None:
+    """Show dead letters, newest first."""
+    which, of_state = _read_filter(**given), LetterState(state)
+    with open_ledger(load_settings()) as ledger:
+        by_code = ledger.letters.count(which, of_state)
+        letters = ledger.letters.find(which, of_state, limit or _LISTED)
+    total = sum(by_code.values())
+    if as_json:
+        print_json({"total": total, "by_code": by_code, "letters": [_shown(letter) for letter in letters]})
+        return
+    if not total:
+        click.echo("There are none.")
+        return
+    table = Table("id", "day", "code", "attempts", "url", "message")
+    for letter in letters:
+        row = (
+            letter.letter_id,
+            letter.partition_key,
+            letter.code,
+            letter.attempts,
+            letter.url,
+            letter.message,
+        )
+        table.add_row(*(escape(str(cell)) for cell in row))
+    out.print(table)
+    click.echo(f"{total} letters: " + ", ".join(f"{count} {code}" for code, count in by_code.items()))
+    if total > len(letters):
+        click.echo(f"{total - len(letters)} more are not shown; --limit shows them.")
+
+
+@dead_letters.command()
+@click.argument("letter_id", type=_ID, metavar="ID")
+@json_option
+@clear_errors
+def show(letter_id: int, as_json: bool) -> None:
+    """Show a letter with all attempts at its target."""
+    with open_ledger(load_settings()) as ledger:
+        found = ledger.letters.lineage(letter_id)
+    if found is None:
+        raise click.ClickException(
+            f"There is no dead letter {letter_id}: see `scraper-pipeline dead-letters list`."
+        )
+    letter, attempts = found
+    if as_json:
+        print_json({**_shown(letter), "lineage": [_shown_attempt(attempt) for attempt in attempts]})
+        return
+    for name, value in _shown(letter).items():
+        if value is not None:
+            click.echo(f"{name.replace('_', ' ')}: {value}")
+    table = Table("attempt", "state", "job", "sent at", "settled at", "letter")
+    for attempt in attempts:
+        table.add_row(
+            str(attempt.attempt),
+            attempt.state,
+            escape(attempt.job_id or ""),
+            _second(attempt.sent_at),
+            _second(attempt.settled_at),
+            escape(_told(attempt.letter)),
+        )
+    out.print(table)
+
+
+@dead_letters.command()
+@click.argument("letter_ids", nargs=-1, type=_ID, metavar="[ID]...")
+@_filter_options
+@click.option("--max-pages", type=click.IntRange(min=0), help="The most pages that this may cost.")
+@click.option("--yes", is_flag=True, help="Don't ask before what filters have chosen is planned again.")
+@json_option
+@clear_errors
+def retry(
+    letter_ids: tuple[int, ...],
+    limit: int | None,
+    max_pages: int | None,
+    yes: bool,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Plan parked targets once more: those of the letters with these IDs, or of the open ones that fit filters.
+
+    Nothing is sent yet: runs of submit_jobs send what is planned. Discarded letters are retried only by ID.
+    """
+    settings, which = load_settings(), _read_filter(**given)
+    with open_ledger(settings) as ledger:
+        chosen = _chosen(ledger, letter_ids, which, limit)
+        targets = ledger.resubmissions.parked_targets(chosen)
+        pages = sum(target.most_pages for target in targets)
+        if not letter_ids and targets and not yes:
+            bound = pages if max_pages is None else min(pages, max_pages)
+            click.confirm(
+                f"Plan {len(targets)} targets again, for at most {bound} pages?", abort=True, err=True
+            )
+
+        async def ask() -> ResubmissionReport:
+            async with open_client(settings) as client:
+                return await retry_letters(ledger, client, chosen, max_pages)
+
+        report = asyncio.run(ask()) if targets else ResubmissionReport(resolved=len(chosen))
+        held = ledger.leases.live(HELD_LEASE)
+    _tell_retried(report, targets, held, as_json)
+
+
+def _tell_retried(
+    report: ResubmissionReport, targets: Sequence[SettledTarget], held: set[str], as_json: bool
+) -> None:
+    days = sorted({target.partition_key for target in targets})
+    if as_json:
+        print_json({**report.__dict__, "days": days})
+        return
+    click.echo(f"{report.planned} targets are planned again, for at most {report.pages} pages.")
+    for count, said in (
+        (report.beyond, "are left as they are, for --max-pages."),
+        (report.running, "are left as they are: their jobs, which were given up, still run."),
+        (report.settled, "are stored instead: their jobs, which were given up, have ended well."),
+        (report.resolved, "letters are resolved already: their targets were tried again or stored since."),
+    ):
+        if count:
+            click.echo(f"{count} {said}")
+    if report.planned:
+        click.echo(_NOT_SENT.format(days=", ".join(days)))
+        if waiting := sorted(held.intersection(days)):
+            click.echo(
+                f"`max_pages` of a run holds {', '.join(waiting)}: only a launch of submit_jobs sends these."
+            )
+
+
+@dead_letters.command()
+@click.argument("letter_ids", nargs=-1, type=_ID, metavar="[ID]...")
+@_filter_options
+@click.option("--note", help="Why, to be kept with the letters.")
+@click.option("--yes", is_flag=True, help="Don't ask before what filters have chosen is discarded.")
+@json_option
+@clear_errors
+def discard(
+    letter_ids: tuple[int, ...],
+    limit: int | None,
+    note: str | None,
+    yes: bool,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Resolve open letters for good: those with these IDs, or those that fit filters.
+
+    Their targets stay parked, and `resubmit` leaves them alone.
+    """
+    if note and len(note) > _LONGEST_NOTE:
+        raise click.UsageError(f"--note takes at most {_LONGEST_NOTE} characters")
+    which = _read_filter(**given)
+    with open_ledger(load_settings()) as ledger:
+        chosen = _chosen(ledger, letter_ids, which, limit)
+        if not letter_ids and chosen and not yes:
+            click.confirm(f"Discard {len(chosen)} letters?", abort=True, err=True)
+        discarded = ledger.letters.discard(chosen, note)
+    if as_json:
+        print_json({"discarded": discarded, "resolved": len(chosen) - discarded})
+        return
+    click.echo(f"{discarded} letters are discarded.")
+    if discarded < len(chosen):
+        click.echo(f"{len(chosen) - discarded} were open no more, and are as they were.")
+
+
+def _chosen(ledger: Ledger, letter_ids: Sequence[int], which: LetterFilter, limit: int | None) -> list[int]:
+    """The letters that are meant, by their ids or by what fits; never all of them by mere omission."""
+    if letter_ids and (limit or not which.is_empty):
+        raise click.UsageError("Give either ids or filters.")
+    if letter_ids:
+        if unknown := ledger.letters.unknown(letter_ids):
+            raise click.ClickException(
+                f"There is no dead letter {', '.join(map(str, unknown))}: nothing was done. See "
+                "`scraper-pipeline dead-letters list`."
+            )
+        return list(dict.fromkeys(letter_ids))
+    if which.is_empty:
+        raise click.UsageError(
+            "Say which letters: by their ids, or by --code, --day, --since, --until, --label or --url."
+        )
+    return ledger.letters.ids(which, limit)
+
+
+def _told(letter: DeadLetter | None) -> str:
+    if letter is None:
+        return ""
+    return f"{letter.letter_id} {letter.code}" + (f", {letter.resolution}" if letter.resolution else "")
+
+
+def _second(moment: datetime | None) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S}" if moment else ""
+
+
+def _shown(letter: DeadLetter) -> dict[str, Any]:
+    return {
+        "id": letter.letter_id,
+        "day": letter.partition_key,
+        "url": letter.url,
+        "code": letter.code,
+        "message": letter.message,
+        "attempts": letter.attempts,
+        "job_id": letter.job_id,
+        "parked_at": letter.parked_at,
+        "resolved_at": letter.resolved_at,
+        "resolution": letter.resolution,
+        "note": letter.note,
+    }
+
+
+def _shown_attempt(attempt: Attempt) -> dict[str, Any]:
+    return {
+        "attempt": attempt.attempt,
+        "state": str(attempt.state),
+        "kind": attempt.kind,
+        "job_id": attempt.job_id,
+        "planned_at": attempt.planned_at,
+        "sent_at": attempt.sent_at,
+        "settled_at": attempt.settled_at,
+        "letter": attempt.letter and _shown(attempt.letter),
+    }
