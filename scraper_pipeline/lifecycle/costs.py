@@ -1,0 +1,107 @@
+"""What was paid beside what the service says that it charged, and how long the month's pages last at this pace."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+from scraper_pipeline.ledger import Ledger, Uncounted
+from scraper_pipeline.lifecycle.policy import LifecyclePolicy
+from scraper_pipeline.scraper_api import ScraperClient, ScraperError
+
+STATISTICS_SECONDS = 10.0
+TOLERATED_SHARE, TOLERATED_PAGES = 0.05, 20  # whichever is more: the edges of a day are cut differently
+PACE_DAYS = 7
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The ledger's pages of a span of time beside the service's; ``charged`` is None where the service doesn't tell.
+
+    ``charged_by_day`` has the service's own days, which are UTC's.
+    """
+
+    paid: int
+    uncounted: Uncounted
+    charged: int | None = None
+    charged_by_day: Mapping[str, int] = field(default_factory=dict)
+    untold_because: str | None = None
+
+    @property
+    def difference(self) -> int | None:
+        """How many pages more the service has charged than the ledger has paid for."""
+        return None if self.charged is None else self.charged - self.paid
+
+    @property
+    def unexplained(self) -> int | None:
+        """What of the difference nothing in the ledger explains; less than 0 where the service charged too little."""
+        if self.difference is None or self.difference <= 0:
+            return self.difference
+        if self.uncounted.other_programs_bulk:  # of unknown size
+            return 0
+        return max(0, self.difference - self.uncounted.pages)
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether what is unexplained is so little that it may be the edges of the span; nothing is, if untold."""
+        return abs(self.unexplained or 0) <= max(TOLERATED_PAGES, TOLERATED_SHARE * self.paid)
+
+
+@dataclass(frozen=True)
+class MonthForecast:
+    """Pages of this calendar month: committed to until now, and expected at its end; ``runs_out_on`` is within it."""
+
+    limit: int | None
+    committed: int
+    pages_a_day: float
+    expected: int
+    runs_out_on: date | None
+
+
+def span_of(first: date, last: date, timezone: str) -> tuple[datetime, datetime]:
+    """From the first day's midnight to that after the last day, in the zone where days begin and end."""
+    zone = ZoneInfo(timezone)
+    return (
+        datetime.combine(first, time(), zone),
+        datetime.combine(last + timedelta(days=1), time(), zone),
+    )
+
+
+async def compare_costs(
+    ledger: Ledger, client: ScraperClient | None, start: datetime, end: datetime
+) -> Comparison:
+    """The ledger's pages of a span beside the service's statistics; without these, if they are not to be had."""
+    paid = sum(one.pages for one in ledger.costs.spent(start, end))
+    uncounted = ledger.costs.uncounted(start, end)
+    if client is None:
+        return Comparison(paid, uncounted, untold_because="GEONODE_SCRAPER_API_KEY is not set")
+    try:
+        statistics = await client.get_statistics(start, end, budget=STATISTICS_SECONDS)
+    except ScraperError as error:
+        return Comparison(paid, uncounted, untold_because=str(error))
+    by_day = {f"{day.date:%Y-%m-%d}": day.tokens_used for day in statistics.tokens_used or ()}
+    return Comparison(paid, uncounted, statistics.pages_charged, by_day)
+
+
+def forecast_month(ledger: Ledger, policy: LifecyclePolicy) -> MonthForecast:
+    """What the month comes to if each day that is left costs what a day did lately (whole days; today, if none)."""
+    today = ledger.clock().astimezone(ZoneInfo(policy.timezone)).date()
+    committed_since = ledger.submissions.pages_committed_since
+
+    def midnight(day: date) -> datetime:
+        return span_of(day, day, policy.timezone)[0]
+
+    month_ends = (today.replace(day=1) + timedelta(days=32)).replace(day=1)
+    committed = committed_since(midnight(today.replace(day=1)))
+    so_far = committed_since(midnight(today))
+    pace = float(so_far)
+    first = ledger.costs.first_sent_since(midnight(today - timedelta(days=PACE_DAYS)))
+    if first is not None and first < midnight(today):
+        began = first.astimezone(ZoneInfo(policy.timezone)).date()
+        pace = (committed_since(midnight(began)) - so_far) / (today - began).days
+    expected, runs_out_on = float(committed), None
+    for days in range((month_ends - today).days):
+        expected += pace if days else max(0.0, pace - so_far)
+        if policy.monthly_page_limit is not None and expected >= policy.monthly_page_limit:
+            runs_out_on = runs_out_on or today + timedelta(days=days)
+    return MonthForecast(policy.monthly_page_limit, committed, pace, round(expected), runs_out_on)
