@@ -11,10 +11,12 @@ from zoneinfo import ZoneInfo
 import click
 import httpx
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from sqlalchemy.exc import DBAPIError
 
 from scraper_pipeline.ledger import LedgerError
 from scraper_pipeline.local.dagster_ui import DagsterError
+from scraper_pipeline.publishing import PublishingError
 from scraper_pipeline.scraper_api import InvalidOptions, ScraperError
 from scraper_pipeline.settings import Settings, SettingsError
 from scraper_pipeline.target_lists import TargetListError
@@ -27,6 +29,7 @@ KNOWN_ERRORS = (
     LedgerError,
     TargetListError,
     WebhookSecretsError,
+    PublishingError,
     ScraperError,
     DagsterError,
     InvalidOptions,
@@ -68,6 +71,12 @@ def json_option(command: Callable[P, T]) -> Callable[P, T]:
 
 def day_key(settings: Settings, day: date | None) -> str:
     return (day or datetime.now(ZoneInfo(settings.timezone))).strftime("%Y-%m-%d")
+
+
+def progress_bars() -> Progress:
+    """Bars on stderr, gone at their end; nothing is shown where stderr is no terminal."""
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    return Progress(*columns, console=err, disable=not err.is_terminal, transient=True)
 
 
 def print_json(value: Any) -> None:
