@@ -67,5 +67,7 @@ def _advice(day: str, in_flight: int, is_missed: bool) -> str:
     if is_missed:
         return f"{day} was never planned: materialise its partition of submitted_jobs, or launch submit_jobs for it."
     if in_flight:
-        return f"`scraper-pipeline status` tells what {day} waits for; the README says what each state means."
+        return (
+            f"`scraper-pipeline status` tells what {day} waits for; docs/troubleshooting.md says what to do."
+        )
     return "nothing"

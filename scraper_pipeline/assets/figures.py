@@ -5,6 +5,7 @@ from typing import Any
 
 import dagster as dg
 
+from scraper_pipeline.assets.pictures import latency_picture, progress_picture
 from scraper_pipeline.ledger import Ledger
 from scraper_pipeline.lifecycle import PagesLeft
 
@@ -77,8 +78,11 @@ def spending_figures(left: PagesLeft) -> Metadata:
 def news_figures(ledger: Ledger, day: str) -> Metadata:
     """Which channel brought the news of the day's jobs first, and how many seconds after their completion."""
     shown: dict[str, Any] = {}
-    for channel, figures in ledger.channels.of(day).items():
+    channels = ledger.channels.of(day)
+    jobs = sum(figures.first for figures in channels.values())
+    for channel, figures in channels.items():
         shown[f"first_by_{channel}"] = figures.first
+        shown[f"first_by_{channel}_share"] = round(figures.first / jobs, 4) if jobs else 0.0
         shown[f"{channel}_latency_p50_seconds"] = round(figures.latency_p50, 3)
         shown[f"{channel}_latency_p95_seconds"] = round(figures.latency_p95, 3)
     return shown
@@ -86,25 +90,34 @@ def news_figures(ledger: Ledger, day: str) -> Metadata:
 
 def result_figures(ledger: Ledger, day: str) -> Metadata:
     """The day's progress, and what its stored pages are like; latency runs from acceptance to storage, in seconds."""
-    figures = ledger.progress.figures(day)
+    figures, progress = ledger.progress.figures(day), progress_figures(ledger, day)
     return {
-        **progress_figures(ledger, day),
+        **progress,
         "pages": figures.pages,
         "empty_pages": figures.empty,
         "pages_paid": figures.tokens_charged,
         "latency_p50_seconds": round(figures.latency_p50, 3),
         "latency_p95_seconds": round(figures.latency_p95, 3),
+        "oldest_open_seconds": round(ledger.progress.oldest_open_seconds(day), 1),
         **news_figures(ledger, day),
+        "latency": latency_picture(figures.latencies),
+        "day_so_far": progress_picture(figures.stored_after, progress["targets"]),
         "preview": preview(ledger.progress.results_preview(day)),
     }
 
 
 def letter_figures(ledger: Ledger, day: str) -> Metadata:
-    """The day's progress, and why its parked targets were parked."""
+    """The day's progress, and why its parked targets were parked; of each reason the newest letter is shown."""
     by_code = ledger.progress.letters_by_code(day)
+    top = [
+        {"code": one.code, "count": one.count, "example_url": one.url, "message": one.message}
+        for one in ledger.letters.reasons(day)
+    ]
     return {
         **progress_figures(ledger, day),
+        "discarded": ledger.letters.discarded(day),
         "reasons": dg.MetadataValue.json(by_code),
+        "top_reasons": preview(top),
         "preview": preview(ledger.progress.letters_preview(day)),
     }
 

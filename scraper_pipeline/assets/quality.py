@@ -1,6 +1,6 @@
 """Whether a day's pages are worth what they cost: checks that warn of junk which was extracted without any error."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from statistics import median
 
 import dagster as dg
@@ -16,57 +16,57 @@ DAYS_COMPARED = 7
 FEWEST_PAGES = 20  # of which a mean says something
 
 
-@dg.asset_check(
-    asset="stored_results",
-    description=f"At most {MOST_EMPTY:.0%} of the pages are empty: more means that junk is paid for.",
-)
-def share_of_empty_pages(
+_SPECS = [
+    dg.AssetCheckSpec(
+        "share_of_empty_pages",
+        asset="stored_results",
+        description=f"At most {MOST_EMPTY:.0%} of the pages are empty: more means that junk is paid for.",
+    ),
+    dg.AssetCheckSpec(
+        "share_of_repeated_pages",
+        asset="stored_results",
+        description=(
+            f"At most {MOST_REPEATED:.0%} of a day's pages have the very content of another one: more means that a "
+            "site answers with the same page for everything, such as a login or a block."
+        ),
+    ),
+    dg.AssetCheckSpec(
+        "size_is_usual",
+        asset="stored_results",
+        description=(
+            f"The mean size of a day's pages is within {MOST_CHANGE:g} times of what it was over the {DAYS_COMPARED} "
+            f"days before; days of fewer than {FEWEST_PAGES} pages say nothing. A sample of each day is measured."
+        ),
+    ),
+]
+
+
+@dg.multi_asset_check(name="pages_are_worth_their_price", specs=_SPECS)
+def pages_are_worth_their_price(
     context: dg.AssetCheckExecutionContext, ledger: LedgerResource
-) -> dg.AssetCheckResult:
+) -> Iterator[dg.AssetCheckResult]:
     with explained_failures(), ledger.open() as book:
         days = checked_days(context, book)
         total = _total([book.quality.content(day) for day in days])
-    return _warning(
-        total.empty_share <= MOST_EMPTY,
+        size = check_size_is_usual(book, days)
+    empty, repeated = total.empty_share, total.repeated_share
+    yield _warning(
+        "share_of_empty_pages",
+        empty <= MOST_EMPTY,
         days,
         empty_pages=total.empty,
         pages=total.pages,
-        share=total.empty_share,
+        share=empty,
     )
-
-
-@dg.asset_check(
-    asset="stored_results",
-    description=(
-        f"At most {MOST_REPEATED:.0%} of a day's pages have the very content of another one: more means that a site "
-        "answers with the same page for everything, such as a login or a block."
-    ),
-)
-def share_of_repeated_pages(
-    context: dg.AssetCheckExecutionContext, ledger: LedgerResource
-) -> dg.AssetCheckResult:
-    with explained_failures(), ledger.open() as book:
-        days = checked_days(context, book)
-        total = _total([book.quality.content(day) for day in days])
-    return _warning(
-        total.repeated_share <= MOST_REPEATED,
+    yield _warning(
+        "share_of_repeated_pages",
+        repeated <= MOST_REPEATED,
         days,
         repeated_pages=total.repeated,
         pages=total.pages,
-        share=total.repeated_share,
+        share=repeated,
     )
-
-
-@dg.asset_check(
-    asset="stored_results",
-    description=(
-        f"The mean size of a day's pages is within {MOST_CHANGE:g} times of what it was over the {DAYS_COMPARED} "
-        f"days before; days of fewer than {FEWEST_PAGES} pages say nothing. A sample of each day is measured."
-    ),
-)
-def size_is_usual(context: dg.AssetCheckExecutionContext, ledger: LedgerResource) -> dg.AssetCheckResult:
-    with explained_failures(), ledger.open() as book:
-        return check_size_is_usual(book, checked_days(context, book))
+    yield size
 
 
 def check_size_is_usual(ledger: Ledger, days: Sequence[str]) -> dg.AssetCheckResult:
@@ -74,7 +74,7 @@ def check_size_is_usual(ledger: Ledger, days: Sequence[str]) -> dg.AssetCheckRes
     found = {day: sizes for day in days if (sizes := _sizes(ledger, day))}
     unusual = {day: sizes for day, sizes in found.items() if not _is_usual(*sizes)}
     mean, usual = list((unusual or found or {"": (0.0, 0.0)}).values())[-1]
-    return _warning(not unusual, list(unusual or days), mean_bytes=mean, usual_bytes=usual)
+    return _warning("size_is_usual", not unusual, list(unusual or days), mean_bytes=mean, usual_bytes=usual)
 
 
 def _sizes(ledger: Ledger, day: str) -> tuple[float, float] | None:
@@ -102,8 +102,10 @@ def _total(figures: Sequence[ContentFigures]) -> ContentFigures:
     )
 
 
-def _warning(passed: bool, days: Sequence[str], **figures: float) -> dg.AssetCheckResult:
+def _warning(check: str, passed: bool, days: Sequence[str], **figures: float) -> dg.AssetCheckResult:
     return dg.AssetCheckResult(
+        asset_key="stored_results",
+        check_name=check,
         passed=passed,
         severity=dg.AssetCheckSeverity.WARN,
         metadata={**figures, "days": ", ".join(days[:31])},

@@ -1,8 +1,8 @@
 """What the ledger says about a day: how far it is, what can be done now, and what came out."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, RowMapping, Table, exists, func, or_, select, true
@@ -27,13 +27,25 @@ RESULT_COLUMNS = tuple(column.name for column in current_results.c)
 
 @dataclass(frozen=True)
 class ResultFigures:
-    """Numbers about the stored pages of a partition; latency is from acceptance to storage, in seconds."""
+    """Numbers about the stored pages of a partition.
+
+    ``latencies`` are from acceptance to storage, in seconds, shortest first; ``stored_after`` are the seconds from the
+    day's first acceptance, in no order.
+    """
 
     pages: int
     empty: int
     tokens_charged: int
-    latency_p50: float
-    latency_p95: float
+    latencies: Sequence[float] = field(repr=False)
+    stored_after: Sequence[float] = field(repr=False)
+
+    @property
+    def latency_p50(self) -> float:
+        return quantile(self.latencies, 0.5)
+
+    @property
+    def latency_p95(self) -> float:
+        return quantile(self.latencies, 0.95)
 
 
 class ProgressStore(StorePart):
@@ -152,12 +164,16 @@ class ProgressStore(StorePart):
             for r in rows
         ]
 
-    def oldest_open_seconds(self) -> float:
-        """The age of the oldest target that is not settled, from when it was planned; 0 if there is none."""
+    def oldest_open_seconds(self, partition_key: str | None = None) -> float:
+        """The age of the oldest target that is not settled, from when it was planned; 0 if there is none.
+
+        Of one partition, or of all.
+        """
+        here = true() if partition_key is None else _row.partition_key == partition_key
         with self.reading() as connection:
             oldest: datetime | None = connection.scalar(
                 select(func.min(_row.planned_at)).where(
-                    self.in_scope(submissions), in_state(State.PLANNED, State.SENDING, State.ACCEPTED)
+                    self.in_scope(submissions), in_state(State.PLANNED, State.SENDING, State.ACCEPTED), here
                 )
             )
         return 0.0 if oldest is None else max(0.0, (self.clock() - oldest).total_seconds())
@@ -172,15 +188,16 @@ class ProgressStore(StorePart):
                 .execution_options(yield_per=5000)
             )
             pages = empty = tokens = 0
-            latencies: list[float] = []
+            times: list[tuple[float, float]] = []
             for row in rows:
                 pages += 1
                 empty += bool(row.is_empty)
                 tokens += row.tokens_charged or 0
                 if row.accepted_at is not None:
-                    latencies.append((row.stored_at - row.accepted_at) / timedelta(seconds=1))
-        latencies.sort()
-        return ResultFigures(pages, empty, tokens, quantile(latencies, 0.5), quantile(latencies, 0.95))
+                    times.append((row.accepted_at.timestamp(), row.stored_at.timestamp()))
+        begin = min((accepted for accepted, _ in times), default=0.0)
+        latencies = sorted(stored - accepted for accepted, stored in times)
+        return ResultFigures(pages, empty, tokens, latencies, [stored - begin for _, stored in times])
 
     def submissions_preview(self, partition_key: str, limit: int = 10) -> list[dict[str, Any]]:
         """The newest rows of a partition without any content: url, state, attempt, job."""

@@ -1,9 +1,12 @@
 """A week as weeks are: a backfill of all of it pays for what is missing, and for nothing else."""
 
+import json
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from scraper_pipeline.cli import main as cli
 from scraper_pipeline_tests.integration.dagster.driving import Pipeline, on_sqlite
 
 WEEK = [f"2026-01-{day:02}" for day in range(5, 12)]
@@ -45,10 +48,25 @@ def _posts_of_a_backfill(pipeline: Pipeline, **config: Any) -> int:
     return pipeline.posts() - before
 
 
+def _plan(pipeline: Pipeline) -> dict[str, tuple[int, int]]:
+    """What ``plan`` says of each day: the pages that are missing, and those that were parked."""
+    arguments = ["plan", "--since", WEEK[0], "--until", WEEK[-1], "--json"]
+    printed = CliRunner().invoke(cli, arguments, catch_exceptions=False)
+    assert printed.exit_code == 0, printed.output
+    return {
+        one["day"]: (one["missing_pages"], one["parked_pages"])
+        for one in json.loads(printed.stdout)["days"]
+        if one["missing_pages"] or one["parked_pages"]
+    }
+
+
 @on_sqlite
 def test_a_backfill_of_a_week_pays_for_what_is_missing_and_nothing_else(week: Pipeline) -> None:
-    assert _posts_of_a_backfill(week) == 4 + 3, "the missed day, and the rest of the one that was broken off"
-    assert _posts_of_a_backfill(week, resubmit="failed") == 2, "the half that failed"
+    assert _plan(week) == {MISSED: (4, 0), HALF_FAILED: (0, 2), INTERRUPTED: (3, 0)}
+    assert _posts_of_a_backfill(week) == 4 + 3
+    assert _plan(week) == {HALF_FAILED: (0, 2)}
+    assert _posts_of_a_backfill(week, resubmit="failed") == 2
+    assert _plan(week) == {}
     assert _posts_of_a_backfill(week) == 0
     assert all(week.is_green(day) for day in WEEK)
     assert {week.progress(day).stored for day in WEEK} == {len(PAGES)}
