@@ -10,11 +10,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
 from selenium import webdriver
+from selenium.common.exceptions import ElementClickInterceptedException, StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webdriver import WebDriver
 from selenium.webdriver.support.ui import WebDriverWait
@@ -27,16 +29,31 @@ PAGES = 100
 WIDTH, HEIGHT = 1500, 800
 IMAGES = Path(__file__).resolve().parent / "images"
 GROUPS = sorted({f"global@global:{spec.group_name}" for spec in defs.resolve_all_asset_specs()})
-# Each picture: where it is, and the texts that have to be on it before it is taken.
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A page of the UI, the buttons to be clicked on it, and the texts that have to be there before it is taken."""
+
+    path: str
+    texts: tuple[str, ...]
+    clicks: tuple[str, ...] = ()
+
+
 PICTURES = {
-    "asset-graph": (
-        f"/asset-groups?expanded={quote(','.join(GROUPS))}",
-        ("stored_results", "100% filled", "Passed"),
+    "asset-graph": Picture(
+        f"/asset-groups?expanded={quote(','.join(GROUPS))}", ("stored_results", "100% filled", "Passed")
     ),
-    "stored-results": ("/assets/stored_results", ("Latest materialization", "latency_p95_seconds")),
+    "stored-results": Picture("/assets/stored_results", ("Latest materialization", "latency_p95_seconds")),
+    "launch-submit-jobs": Picture(
+        "/locations/scraper_pipeline/jobs/submit_jobs",
+        ("Partition selection", "Launch 1 run"),
+        clicks=("Materialize all", "Latest"),
+    ),
 }
 SETTLE_SECONDS = 3.0  # for fonts and animations, of which no text tells
 PATIENCE_SECONDS = 60.0
+_STILL_MOVING = (ElementClickInterceptedException, StaleElementReferenceException)
 
 
 @contextmanager
@@ -65,12 +82,30 @@ def chromium() -> Iterator[WebDriver]:
 def take_pictures(stack: LocalStack, summary: DemoSummary) -> None:
     """Open each page, wait until it shows what it should, and save it. Raises TimeoutException if it never does."""
     with chromium() as browser:
-        for name, (path, texts) in PICTURES.items():
-            browser.get(stack.ui.url + path)
-            WebDriverWait(browser, PATIENCE_SECONDS).until(_shows(texts), f"{path} does not show {texts}")
-            time.sleep(SETTLE_SECONDS)
-            browser.save_screenshot(str(IMAGES / f"{name}.png"))
+        for name, picture in PICTURES.items():
+            take(browser, stack.ui.url, picture, IMAGES / f"{name}.png")
             print(f"docs/images/{name}.png: {(IMAGES / f'{name}.png').stat().st_size // 1024} kB")
+
+
+def take(browser: WebDriver, url: str, picture: Picture, path: Path) -> None:
+    browser.get(url + picture.path)
+    wait = WebDriverWait(browser, PATIENCE_SECONDS, ignored_exceptions=_STILL_MOVING)
+    for text in picture.clicks:
+        wait.until(_clicks(text), f"{picture.path} has no button {text}")
+    wait.until(_shows(picture.texts), f"{picture.path} does not show {picture.texts}")
+    time.sleep(SETTLE_SECONDS)
+    browser.save_screenshot(str(path))
+
+
+def _clicks(text: str) -> Callable[[WebDriver], bool]:
+    def click(browser: WebDriver) -> bool:
+        for button in browser.find_elements(By.TAG_NAME, "button"):
+            if button.text.strip().startswith(text) and button.is_enabled():
+                button.click()
+                return True
+        return False
+
+    return click
 
 
 def _shows(texts: Sequence[str]) -> Callable[[WebDriver], bool]:

@@ -1,11 +1,11 @@
-"""Writes the README's table of settings from the settings themselves: `make settings-table`. `--check` compares."""
+"""Writes the table of docs/settings.md from the settings themselves: `make settings-table`. `--check` compares."""
 
 import sys
 from pathlib import Path
 
 from scraper_pipeline.settings import Settings, project_folder
 
-README = Path(__file__).resolve().parent.parent / "README.md"
+PAGE = Path(__file__).resolve().parent / "settings.md"
 BEGIN, END = "<!-- settings: begin -->\n", "<!-- settings: end -->\n"
 # Dagster reads this one itself; `make demo` and `make dev` set it.
 DAGSTER_HOME = ("DAGSTER_HOME", "`var/dagster`", "where Dagster keeps its runs and its `dagster.yaml`")
@@ -29,16 +29,16 @@ def _shown(default: object) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    text = README.read_text("utf-8")
+    text = PAGE.read_text("utf-8")
     before, rest = text.split(BEGIN)
     _, after = rest.split(END)
     written = f"{before}{BEGIN}\n{table()}\n{END}{after}"
     if "--check" not in arguments:
-        README.write_text(written, "utf-8")
+        PAGE.write_text(written, "utf-8")
         return 0
     if written == text:
         return 0
-    print("README.md's table of settings is not that of the code: run make settings-table", file=sys.stderr)
+    print("The table of docs/settings.md is not that of the code: run make settings-table", file=sys.stderr)
     return 1
 
 
