@@ -7,10 +7,10 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/scraper-pipeline
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-CHECKED := scraper_pipeline scraper_pipeline_tests docs $(wildcard benchmarks)
+CHECKED := scraper_pipeline scraper_pipeline_tests docs examples $(wildcard benchmarks)
 SUITES := scraper_pipeline_tests/end_to_end scraper_pipeline_tests/integration scraper_pipeline_tests/unit
 
-.PHONY: help setup demo dev test check unit bench chaos breakages screenshots settings-table locks clean
+.PHONY: help setup demo dev test check unit bench chaos breakages docs docs-serve screenshots settings-table targets-schema command-reference locks clean
 
 help: ## Show these lines
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -46,11 +46,23 @@ chaos: $(VENV)/.installed-dev ## Kill everything at every moment, and audit what
 breakages: $(VENV)/.installed-dev ## Switch each rule off in a copy of the sources, and print which test notices
 	$(BIN)/python -m scraper_pipeline_tests.mutations $(ARGS)
 
+docs: $(VENV)/.installed-dev ## Make a site of the documents in build/docs; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict $(ARGS)
+
+docs-serve: $(VENV)/.installed-dev ## Show the documents at 127.0.0.1:8000, anew whenever one changes
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --dev-addr 127.0.0.1:8000 $(ARGS)
+
 screenshots: $(VENV)/.installed-dev ## Take the pictures of docs/images anew; needs Chromium and its driver
 	$(BIN)/python docs/screenshots.py
 
-settings-table: $(VENV)/.installed ## Write the README's table of settings anew
+settings-table: $(VENV)/.installed ## Write the table of docs/settings.md anew
 	$(BIN)/python docs/settings_table.py
+
+targets-schema: $(VENV)/.installed ## Write the JSON schema of targets.yaml anew
+	$(BIN)/python docs/targets_schema.py
+
+command-reference: $(VENV)/.installed ## Write the reference of docs/command-line.md anew
+	$(BIN)/python docs/command_reference.py
 
 locks: $(VENV)/.installed-dev ## Write the locks anew; ARGS=--upgrade takes newer releases
 	$(BIN)/uv pip compile $(LOCK) $(ARGS) pyproject.toml --output-file requirements.txt

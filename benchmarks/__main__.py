@@ -30,8 +30,9 @@ _PACKAGES = ("dagster", "httpx", "aiohttp", "sqlalchemy", "psycopg")
 _INTRODUCTION = """\
 # Performance
 
-Written by `make bench`. Each figure stands beside a plain way of doing the same, measured in the same run on the same
-machine: compare the ratios, and measure again before you rely on a figure by itself.
+For whoever asks what it costs, and beside what. Written by `make bench`: each figure stands beside a plain way of doing
+the same, measured in the same run on the same machine. Compare the ratios, and measure again before you rely on a
+figure by itself.
 """
 
 

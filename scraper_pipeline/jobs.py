@@ -1,14 +1,19 @@
 """The runs that sensors, schedules and people ask for."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
 from scraper_pipeline.assets.deadline import done_in_time
+from scraper_pipeline.assets.letters import discard_chosen_letters, retry_chosen_letters
+from scraper_pipeline.assets.pages import pages
 from scraper_pipeline.assets.reconciliation import reconciliation
 from scraper_pipeline.assets.results import settlement
+from scraper_pipeline.assets.spend import spend
 from scraper_pipeline.assets.submissions import submitted_jobs
 from scraper_pipeline.assets.targets import targets
 from scraper_pipeline.ledger import Ledger, ReplayReport
@@ -23,6 +28,8 @@ from scraper_pipeline.scraper_api import parse_time
 
 # Well above the budget of a drain: a run that is older hangs, and is ended by run monitoring.
 _MAX_RUNTIME = {"dagster/max_runtime": "1800"}
+# A backfill writes many days in one run. Nobody waits for it as jobs that were submitted do.
+PUBLISHING = {"dagster/max_runtime": "21600", "dagster/priority": "-1"}
 
 submit_jobs = dg.define_asset_job(
     "submit_jobs",
@@ -31,9 +38,16 @@ submit_jobs = dg.define_asset_job(
     description="Plan a day's targets and submit what is planned. Running it again submits nothing twice.",
 )
 
+
+def lists_config(names: Sequence[str]) -> dict[str, Any]:
+    """The configuration of a submit run that plans these lists and no other."""
+    return {"ops": {"targets": {"config": {"lists": list(names)}}}}
+
+
 settle_jobs = dg.define_asset_job(
     "settle_jobs",
-    selection=dg.AssetSelection.assets(settlement),
+    # Whether a day is late is for the sweep to say, every ten minutes.
+    selection=dg.AssetSelection.assets(settlement) - dg.AssetSelection.checks(done_in_time),
     # Before submit runs in the queue: what they may wait for, free places, storing results does not have to wait for.
     tags={**_MAX_RUNTIME, "dagster/priority": "1"},
     description="Store what has ended of a day's jobs, until news has been quiet for a while. Asked for by the sensor.",
@@ -44,6 +58,22 @@ reconcile_jobs = dg.define_asset_job(
     selection=dg.AssetSelection.assets(reconciliation) | dg.AssetSelection.checks(done_in_time),
     tags=_MAX_RUNTIME,
     description="Find in the service's list what no other channel has brought, and settle it. Runs by schedule.",
+)
+
+publish_pages = dg.define_asset_job(
+    "publish_pages",
+    selection=dg.AssetSelection.assets(pages),
+    tags=PUBLISHING,
+    description=(
+        "Publish a day's pages as they are stored now, be the day done or not. Done days are published by themselves."
+    ),
+)
+
+compare_costs = dg.define_asset_job(
+    "compare_costs",
+    selection=dg.AssetSelection.assets(spend) | dg.AssetSelection.checks_for_assets(spend),
+    tags=_MAX_RUNTIME,
+    description="Show what a day has cost, beside the service's own statistics. Runs by schedule; it changes nothing.",
 )
 
 
@@ -112,3 +142,23 @@ def _read_since(text: str | None) -> datetime | None:
 @dg.job(description="Replay webhook deliveries on purpose, by time or by job id. May be repeated.")
 def replay_webhook_deliveries() -> None:
     replay()
+
+
+@dg.job(
+    description=(
+        "Plan the targets of dead letters once more, chosen by `ids`, or by `codes` and `days`, for `max_pages` at "
+        "most. It sends nothing: job_status_sensor asks for submit_jobs."
+    )
+)
+def retry_dead_letters() -> None:
+    retry_chosen_letters()
+
+
+@dg.job(
+    description=(
+        "Discard dead letters, chosen by `ids`, or by `codes` and `days`: their targets stay parked, and only their "
+        "ids bring them back."
+    )
+)
+def discard_dead_letters() -> None:
+    discard_chosen_letters()

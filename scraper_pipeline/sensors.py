@@ -1,4 +1,4 @@
-"""The pump, which looks at what is due and asks for runs, and the reader of the delivery log."""
+"""The pump, which looks at what is due and asks for runs, the reader of the delivery log, and who publishes."""
 
 import asyncio
 import hashlib
@@ -11,7 +11,8 @@ import dagster as dg
 from scraper_pipeline.assets.figures import materialised_revision
 from scraper_pipeline.assets.holding import HELD_LEASE, REFUSED_LEASE
 from scraper_pipeline.assets.operations import delivery_figures, silence_check
-from scraper_pipeline.jobs import settle_jobs, submit_jobs
+from scraper_pipeline.assets.pages import pages
+from scraper_pipeline.jobs import PUBLISHING, lists_config, settle_jobs, submit_jobs
 from scraper_pipeline.ledger import Ledger, PendingPartition
 from scraper_pipeline.lifecycle import (
     EVERYWHERE,
@@ -152,14 +153,26 @@ def _ask(ledger: Ledger, job_name: str, lease: str, pending: PendingPartition) -
     """A run for this work, under a key that another tick repeats only while the work and the time are the same."""
     run_key = _run_key(job_name, pending.partition_key, pending.watermark, ledger.clock())
     ledger.leases.take(lease, pending.partition_key, run_key, REQUEST_LEASE_SECONDS)
-    # A day that was planned whole is not planned again: the list may have been edited since, for another day.
-    only_submit = job_name == submit_jobs.name and ledger.progress.is_planned(pending.partition_key)
+    is_submission = job_name == submit_jobs.name
+    lists = _lists_to_plan(ledger, pending.partition_key) if is_submission else []
     return dg.RunRequest(
         run_key=run_key,
         job_name=job_name,
         partition_key=pending.partition_key,
-        asset_selection=[dg.AssetKey("submitted_jobs")] if only_submit else None,
+        asset_selection=[dg.AssetKey("submitted_jobs")] if is_submission and not lists else None,
+        run_config=lists_config(lists) if lists else None,
     )
+
+
+def _lists_to_plan(ledger: Ledger, day: str) -> list[str]:
+    """The lists whose planning for this day was broken off.
+
+    A list that was planned whole is not planned again: it may have been edited since, for another day. Nor is one that
+    cannot be read, as long as another list's targets would wait for it.
+    """
+    unfinished = ledger.lists.unfinished(day)
+    is_planned = bool(unfinished) and ledger.progress.is_planned(day)
+    return [one.name for one in unfinished if not (one.has_failed and is_planned)]
 
 
 def _run_key(job_name: str, partition_key: str, watermark: str, now: datetime) -> str:
@@ -243,3 +256,16 @@ async def _read_log(ledger: Ledger, scraper: ScraperResource) -> DeliveryLogRepo
             f"The delivery log was not read within {LOOK_SECONDS:g} s; check GEONODE_SCRAPER_HOST if it stays so. "
             "Nothing is lost: what was read is kept, polling goes on, and the next tick reads on."
         ) from None
+
+
+# Named, because the one that Dagster makes of itself is off until somebody switches it on.
+publication_sensor = dg.AutomationConditionSensorDefinition(
+    "publication_sensor",
+    target=dg.AssetSelection.assets(pages),
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    run_tags=PUBLISHING,
+    description=(
+        "Publishes the pages of each day that is done, again when late results came, and again half an hour after a "
+        "publication failed. It asks for runs of the asset pages; days that are not done it leaves alone."
+    ),
+)

@@ -17,6 +17,7 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
+    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
 )
@@ -29,7 +30,11 @@ _LEAST_REQUEST_SECONDS = 5
 
 
 class SettingsError(Exception):
-    """A variable that cannot be used; one line says which, what it takes and what it was (secrets excepted)."""
+    """Variables that cannot be used; each problem says which, what it takes and what it was (secrets excepted)."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
 
 
 def project_folder() -> Path:
@@ -63,6 +68,19 @@ def _as_url(value: str, *, plain_http_only_on_loopback: bool = False) -> str:
     return value.rstrip("/")
 
 
+def _as_secret_url(value: SecretStr) -> SecretStr:
+    # Whoever has it can post there: unlike other URLs it may hold credentials, and is never shown.
+    text = value.get_secret_value()
+    try:
+        parts = urlsplit(text)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        host = None
+    if not host or parts.scheme not in ("http", "https") or re.search(r"\s", text):
+        raise ValueError("takes a URL such as https://hooks.example.com/alerts")
+    return value
+
+
 def _is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -91,6 +109,19 @@ def _as_ledger_url(value: SecretStr) -> SecretStr:
     if url.drivername not in ("sqlite", "postgresql+psycopg"):
         raise ValueError(f"{takes}; its driver is psycopg")
     return SecretStr(url.render_as_string(hide_password=False))
+
+
+def _as_place(value: str) -> str:
+    scheme, found, _ = value.partition("://")
+    if not found:
+        return value
+    if not re.fullmatch(r"[a-z][a-z0-9+.-]*", scheme) or "::" in value:
+        raise ValueError("takes a folder, or a URL such as s3://bucket/pages")
+    if re.search(r"[@?#]", value):
+        raise ValueError(
+            "takes a URL without credentials, query or fragment: the store's own variables hold the credentials"
+        )
+    return value.rstrip("/")
 
 
 def _as_timezone(value: str) -> str:
@@ -125,7 +156,7 @@ def _as_header(value: str) -> str:
     return value
 
 
-Words = Annotated[tuple[str, ...], BeforeValidator(_as_words)]
+Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_as_words)]  # or it would have to be JSON
 Text = Annotated[str, BeforeValidator(_trimmed)]
 Secret = Annotated[SecretStr, BeforeValidator(_trimmed)]
 Seconds = Annotated[float, Field(ge=0, le=366 * 24 * 3600, allow_inf_nan=False)]
@@ -155,9 +186,14 @@ class Settings(BaseSettings):
         default_factory=_default_ledger_url,
         description="where the ledger is: SQLite or Postgres, as SQLAlchemy URL",
     )
-    targets: Annotated[Path, BeforeValidator(_trimmed)] = Field(
-        default_factory=lambda: project_folder() / "targets.csv",
-        description="the list of targets: text or CSV",
+    targets: Text = Field(
+        default_factory=lambda: str(project_folder() / "targets.csv"),
+        description="the list of targets: text, CSV, Parquet, a sitemap or its URL; or a file such as `targets.yaml`,"
+        " which names several lists",
+    )
+    pages_url: Annotated[Text, AfterValidator(_as_place)] = Field(
+        default_factory=lambda: str(project_folder() / "var" / "pages"),
+        description="where the pages of each day are published: a folder, or a URL such as `s3://bucket/pages`",
     )
     submission_mode: Annotated[Literal["auto", "extract", "batch"], BeforeValidator(_trimmed)] = Field(
         "auto",
@@ -243,6 +279,15 @@ class Settings(BaseSettings):
     webhook_delivery_id_paths: Words = Field(
         ("delivery_id", "id"), description="where a delivery names itself"
     )
+    alert_url: Annotated[Secret, AfterValidator(_as_secret_url)] | None = Field(
+        None, description="where failed runs and checks are posted to, as JSON; unset posts nothing"
+    )
+    slack_webhook_url: Annotated[Secret, AfterValidator(_as_secret_url)] | None = Field(
+        None, description="an incoming webhook of Slack that failed runs and checks are posted to"
+    )
+    dagster_url: Annotated[Text, AfterValidator(_as_url)] | None = Field(
+        None, description="where Dagster's UI is, for the links in alerts"
+    )
     sandbox_url: Annotated[Text, AfterValidator(_as_url)] | None = Field(
         None, description="the sandbox whose record of the truth `audit` compares with"
     )
@@ -267,18 +312,21 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _waits_fit_together(self) -> Self:
         # Rule 5 of the state machine: a job must be listed before its absence from the listing proves anything.
+        problems = []
         least = self.send_lease_seconds + self.clock_skew_seconds
         if self.send_grace_seconds <= least:
-            raise ValueError(
+            problems.append(
                 f"SCRAPER_SEND_GRACE_SECONDS takes more than lease and clock skew together ({least:g}), by as long as a"
                 f" new job may stay out of the service's listing; it was {self.send_grace_seconds:g}"
             )
         least = self.send_lease_seconds + self.send_grace_seconds
         if self.unresolved_after_seconds <= least:
-            raise ValueError(
+            problems.append(
                 f"SCRAPER_UNRESOLVED_AFTER_SECONDS takes more than lease and grace together ({least:g});"
                 f" it was {self.unresolved_after_seconds:g}"
             )
+        if problems:
+            raise ValueError("; ".join(problems))
         return self
 
 
@@ -296,9 +344,9 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     try:
         return Settings(**given)
     except ValidationError as error:
-        problems = "; ".join(_describe(problem, given) for problem in error.errors(include_url=False))
+        problems = [_describe(problem, given) for problem in error.errors(include_url=False)]
     # Raised out here, so that no traceback leads to the values.
-    raise SettingsError(problems)
+    raise SettingsError(*problems)
 
 
 def variables() -> dict[str, str]:
@@ -345,6 +393,6 @@ def _describe(problem: ErrorDetails, given: Mapping[str, str]) -> str:
 
 def _shown(variable: str, value: str) -> str:
     field = next(field for field in Settings.model_fields.values() if field.alias == variable)
-    if "SecretStr" in str(field.annotation) or "@" in value:
+    if "SecretStr" in str(field.annotation) or re.search("[@?]", value):
         return "something else (not shown, since it may hold a secret)"
     return repr(value if len(value) <= _LONGEST_VALUE_SHOWN else value[:_LONGEST_VALUE_SHOWN] + "…")

@@ -93,8 +93,9 @@ def day_figures(ledger: Ledger, day: str) -> dict[str, dict[str, Any]]:
             owners=OWNERS,
             kinds={"sql"},
             description=(
-                "The targets of a day that were given up, with the reason; a healthy day has few. Look at the reasons "
-                "in the metadata. To try them again, run submit_jobs for the day with `resubmit: failed`."
+                "The targets of a day that were given up, with the reason; a healthy day has few. Look at "
+                "`top_reasons` in the metadata. To try all again, run submit_jobs for the day with `resubmit: failed`; "
+                "to retry or discard some, run retry_dead_letters or discard_dead_letters."
             ),
         ),
     },

@@ -7,7 +7,7 @@ from typing import Any
 import click
 from rich.table import Table
 
-from scraper_pipeline.cli.common import clear_errors, json_option, out, print_json
+from scraper_pipeline.cli.common import clear_errors, err, json_option, out, print_json, progress_bars
 from scraper_pipeline.ledger import Ledger, Violation
 from scraper_pipeline.local import demo as demonstration
 from scraper_pipeline.resources import open_ledger
@@ -30,6 +30,7 @@ def status(days: int, as_json: bool) -> None:
                 **_progress_of(ledger, changed.partition_key),
                 "resubmitted": ledger.progress.resubmissions(changed.partition_key),
                 "reasons": ledger.progress.letters_by_code(changed.partition_key),
+                "discarded": ledger.letters.discarded(changed.partition_key),
                 "channels": {
                     str(channel): asdict(figures)
                     for channel, figures in ledger.channels.of(changed.partition_key).items()
@@ -65,6 +66,8 @@ def status(days: int, as_json: bool) -> None:
             click.echo(
                 f"{row['day']} parked: " + ", ".join(f"{n} {code}" for code, n in row["reasons"].items())
             )
+        if row["discarded"]:
+            click.echo(f"{row['day']} parked and discarded: {row['discarded']}")
         heard = {name: figures["first"] for name, figures in row["channels"].items() if figures["first"]}
         if heard:
             click.echo(
@@ -92,9 +95,14 @@ def audit(sandbox_url: str | None, as_json: bool) -> None:
     settings = load_settings()
     sandbox_url = sandbox_url or settings.sandbox_url
     with open_ledger(settings) as ledger:
-        violations = ledger.audit.check()
+        with progress_bars() as bars:
+            bar = bars.add_task("rules", total=None)
+            violations = ledger.audit.check(
+                on_rule=lambda done, total: bars.update(bar, completed=done, total=total)
+            )
         if sandbox_url:
-            violations += ledger.audit.check_against(demonstration.fetch_truth(sandbox_url))
+            with err.status("Comparing with the sandbox's books ..."):
+                violations += ledger.audit.check_against(demonstration.fetch_truth(sandbox_url))
     against = "the ledger and the sandbox" if sandbox_url else "the ledger"
     if as_json:
         print_json({"checked": against, "violations": [asdict(violation) for violation in violations]})
@@ -110,9 +118,14 @@ def print_violations(violations: list[Violation]) -> None:
 
 
 @click.command()
+@json_option
 @clear_errors
-def migrate() -> None:
+def migrate(as_json: bool) -> None:
     """Bring the ledger's schema up to date. Every other command does so, too, when it first meets a ledger."""
     settings = load_settings()
-    open_ledger(settings).close()
+    with open_ledger(settings) as ledger:
+        revision = ledger.revision
+    if as_json:
+        print_json({"ledger": settings.ledger_location, "revision": revision})
+        return
     click.echo(f"The ledger at {settings.ledger_location} is up to date.")

@@ -15,6 +15,7 @@ from scraper_pipeline.local import demo as demonstration
 from scraper_pipeline.local.dagster_ui import DagsterError
 from scraper_pipeline.local.stack import LocalStack, local_stack
 from scraper_pipeline.settings import load_settings, project_folder
+from scraper_pipeline.target_lists import shown_url
 
 SANDBOX_PORT = 8765
 
@@ -114,7 +115,9 @@ def dev(port: int) -> None:
         if stack.sandbox_url:
             Path(environ["SCRAPER_TARGETS"]).write_text(demonstration.fetch_targets(stack.sandbox_url, 100))
         used = load_settings(stack.environ)
-        click.echo(f"The UI is at {stack.ui.url}, the service at {used.host}, the targets in {used.targets},")
+        click.echo(
+            f"The UI is at {stack.ui.url}, the service at {used.host}, the targets in {shown_url(used.targets)},"
+        )
         click.echo(f"the ledger at {used.ledger_location}, logs in {folder}. Ctrl-C ends it.")
         if stack.sandbox_url:
             click.echo(

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 from rich.table import Table
 
-from scraper_pipeline.cli.common import clear_errors, json_option, out, print_json
+from scraper_pipeline.cli.common import clear_errors, json_option, out, print_json, progress_bars
 from scraper_pipeline.ledger import Ledger, RegisteredWebhook
 from scraper_pipeline.lifecycle import (
     BULK_EVENT_TYPES,
@@ -68,8 +68,9 @@ def _read_time(text: str | None) -> datetime | None:
 
 @webhooks.command()
 @click.option("--url", required=True, help="The receiver's public address, ending in /webhooks/geonode.")
+@json_option
 @clear_errors
-def register(url: str) -> None:
+def register(url: str, as_json: bool) -> None:
     """Have the service deliver to URL: one webhook for each event type in use. May be repeated."""
 
     async def act(ledger: Ledger, client: ScraperClient, settings: Settings) -> RegistrationReport:
@@ -78,13 +79,20 @@ def register(url: str) -> None:
         return await register_webhooks(ledger, client, secrets, url, in_use)
 
     report = _with_service(act)
-    for found, word in (
-        (report.created, "registered"),
-        (report.kept, "there already"),
-        (report.repaired, "repaired"),
-    ):
-        for webhook in found:
-            click.echo(f"{webhook.webhook_id}  {webhook.event_type}  {webhook.url}  {word}")
+    rows = [
+        {"webhook_id": one.webhook_id, "event_type": one.event_type, "url": one.url, "outcome": outcome}
+        for found, outcome in (
+            (report.created, "registered"),
+            (report.kept, "there already"),
+            (report.repaired, "repaired"),
+        )
+        for one in found
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    for row in rows:
+        click.echo("  ".join(row.values()))
     click.echo(f"Secrets are in {load_settings().webhook_secrets_file}, readable by you alone.")
 
 
@@ -153,8 +161,9 @@ def _ours(ledger: Ledger, webhook_id: str | None) -> list[RegisteredWebhook]:
 
 @webhooks.command()
 @click.argument("webhook_id", required=False)
+@json_option
 @clear_errors
-def disable(webhook_id: str | None) -> None:
+def disable(webhook_id: str | None, as_json: bool) -> None:
     """Switch our webhooks off, or one of them; `register` switches them on again."""
 
     async def act(ledger: Ledger, client: ScraperClient, settings: Settings) -> list[str]:
@@ -164,14 +173,19 @@ def disable(webhook_id: str | None) -> None:
             ledger.webhooks.remember(RegisteredWebhook(**{**webhook.__dict__, "is_active": False}))
         return [webhook.webhook_id for webhook in found]
 
-    for changed in _with_service(act):
-        click.echo(f"{changed} is switched off.")
+    changed = _with_service(act)
+    if as_json:
+        print_json({"disabled": changed})
+        return
+    for one in changed:
+        click.echo(f"{one} is switched off.")
 
 
 @webhooks.command()
 @click.argument("webhook_id", required=False)
+@json_option
 @clear_errors
-def remove(webhook_id: str | None) -> None:
+def remove(webhook_id: str | None, as_json: bool) -> None:
     """Delete our webhooks, or one of them, with their secrets. News then comes by polling."""
 
     async def act(ledger: Ledger, client: ScraperClient, settings: Settings) -> list[str]:
@@ -181,19 +195,24 @@ def remove(webhook_id: str | None) -> None:
             try:
                 await client.delete_webhook(webhook.webhook_id)
             except WebhookNotFound:
-                click.echo(f"{webhook.webhook_id} was gone already.")
+                click.echo(f"{webhook.webhook_id} was gone already.", err=as_json)
             ledger.webhooks.forget(webhook.webhook_id)
             secrets.remove(webhook.webhook_id)
         return [webhook.webhook_id for webhook in found]
 
-    for changed in _with_service(act):
-        click.echo(f"{changed} is removed.")
+    changed = _with_service(act)
+    if as_json:
+        print_json({"removed": changed})
+        return
+    for one in changed:
+        click.echo(f"{one} is removed.")
 
 
 @webhooks.command()
 @click.option("--leaked", is_flag=True, help="Accept the old secrets no longer, not even for a day.")
+@json_option
 @clear_errors
-def rotate(leaked: bool) -> None:
+def rotate(leaked: bool, as_json: bool) -> None:
     """Give our webhooks new secrets, and replay what the receiver refused meanwhile."""
     stays = timedelta() if leaked else OLD_SECRET_STAYS
 
@@ -202,6 +221,9 @@ def rotate(leaked: bool) -> None:
         return await rotate_secrets(ledger, client, secrets, old_secret_stays=stays)
 
     report = _with_service(act)
+    if as_json:
+        print_json(report.__dict__)
+        return
     click.echo(f"{report.rotated} secrets rotated, {report.replayed} jobs replayed from the delivery log.")
     if report.gone:
         click.echo(
@@ -223,9 +245,17 @@ def replay(since: str | None, job_ids: tuple[str, ...], as_json: bool) -> None:
         with open_ledger(load_settings()) as ledger:
             report = asyncio.run(replay_deliveries(ledger, None, job_ids=job_ids))
     else:
-        report = _with_service(
-            lambda ledger, client, settings: replay_deliveries(ledger, client, since=start, job_ids=job_ids)
-        )
+        with progress_bars() as bars:
+            bar = bars.add_task("attempts in the delivery log", total=None)
+
+            def show(read: DeliveryLogReport) -> None:
+                bars.update(bar, completed=read.attempts)
+
+            report = _with_service(
+                lambda ledger, client, settings: replay_deliveries(
+                    ledger, client, since=start, job_ids=job_ids, on_page=show
+                )
+            )
     if as_json:
         print_json(report.__dict__)
         return

@@ -2,12 +2,15 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import dagster as dg
-import pandas as pd
 
 from scraper_pipeline.ledger import LETTER_COLUMNS, RESULT_COLUMNS, CommitReport, JobOutcome
 from scraper_pipeline.resources import LedgerResource, explained_failures
+
+if TYPE_CHECKING:  # slow to import, and loaded with the definitions
+    import pandas as pd
 
 
 class IdempotencyIOManager(dg.ConfigurableIOManager):
@@ -28,11 +31,13 @@ class IdempotencyIOManager(dg.ConfigurableIOManager):
                 )
         context.add_output_metadata(dict(asdict(report)))
 
-    def load_input(self, context: dg.InputContext) -> pd.DataFrame:
+    def load_input(self, context: dg.InputContext) -> "pd.DataFrame":
         """The rows of ``stored_results`` (one a target, the newest) or of the open ``dead_letters``.
 
         Covers one partition or a range. ``AssetIn(metadata={"columns": [...]})`` chooses columns; all otherwise.
         """
+        import pandas as pd
+
         is_letters = context.asset_key.path[-1] == "dead_letters"
         available = LETTER_COLUMNS if is_letters else RESULT_COLUMNS
         columns = list((context.definition_metadata or {}).get("columns", available))

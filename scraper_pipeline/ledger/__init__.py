@@ -3,9 +3,13 @@
 from scraper_pipeline.ledger.audit import ServiceJob, Violation
 from scraper_pipeline.ledger.base import Clock, chunked, utc_now
 from scraper_pipeline.ledger.channels import ChannelFigures
+from scraper_pipeline.ledger.costs import Outcome, Spent, Uncounted
 from scraper_pipeline.ledger.errors import LedgerConflict, LedgerError, LedgerTooNew, LedgerUnavailable
 from scraper_pipeline.ledger.inbox import Delivery, InboxStore, QuarantinedBody
+from scraper_pipeline.ledger.letters import Attempt, DeadLetter, LetterFilter, LetterState, Reason
+from scraper_pipeline.ledger.lists import DEFAULT_LIST, ListTerms, PlannedList, UnfinishedList
 from scraper_pipeline.ledger.outcomes import ResubmissionPolicy
+from scraper_pipeline.ledger.pages import PageKey, PagesOfDay
 from scraper_pipeline.ledger.progress import LETTER_COLUMNS, RESULT_COLUMNS, ResultFigures
 from scraper_pipeline.ledger.quality import ContentFigures
 from scraper_pipeline.ledger.records import (
@@ -52,11 +56,13 @@ from scraper_pipeline.ledger.webhooks import DeliveryAttempt, DeliveryFigures, R
 
 __all__ = [
     "CRAWL_LIMIT",
+    "DEFAULT_LIST",
     "JOB_KINDS",
     "LETTER_COLUMNS",
     "RESULT_COLUMNS",
     "AcceptedSubmission",
     "Allowance",
+    "Attempt",
     "BatchTerms",
     "Channel",
     "ChannelFigures",
@@ -65,6 +71,7 @@ __all__ = [
     "Clock",
     "CommitReport",
     "ContentFigures",
+    "DeadLetter",
     "Delivery",
     "DeliveryAttempt",
     "DeliveryFigures",
@@ -83,17 +90,25 @@ __all__ = [
     "LedgerTooNew",
     "LedgerUnavailable",
     "LetterCode",
+    "LetterFilter",
+    "LetterState",
+    "ListTerms",
     "NotYet",
     "Offender",
+    "Outcome",
     "OverdueSubmission",
+    "PageKey",
     "PageLimit",
+    "PagesOfDay",
     "Part",
     "PartitionRevision",
     "PendingPartition",
     "PlanReport",
     "PlannedGroup",
+    "PlannedList",
     "Progress",
     "QuarantinedBody",
+    "Reason",
     "RefusedSubmission",
     "RegisteredWebhook",
     "ReplayReport",
@@ -102,9 +117,12 @@ __all__ = [
     "Scope",
     "ServiceJob",
     "SettledTarget",
+    "Spent",
     "State",
     "StoredPage",
     "Target",
+    "Uncounted",
+    "UnfinishedList",
     "UnsettledJob",
     "Violation",
     "Which",

@@ -1,7 +1,7 @@
 """Holds the ledger against the invariants and the service's own books: each violation names its rule and target."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,9 +48,14 @@ class ServiceJob:
 class AuditStore(StorePart):
     """Reads only; the same checks serve the command line, the asset checks and the tests."""
 
-    def check(self, partition_key: str | None = None) -> list[Violation]:
-        """Every violation that the ledger alone can show, in all partitions or in one."""
-        return self._run(partition_key)
+    def check(
+        self, partition_key: str | None = None, on_rule: Callable[[int, int], None] = lambda done, total: None
+    ) -> list[Violation]:
+        """Every violation that the ledger alone can show, in all partitions or in one.
+
+        ``on_rule`` is told how many of how many rules are done.
+        """
+        return self._run(partition_key, on_rule=on_rule)
 
     def check_stored_once(self, partition_key: str) -> list[Violation]:
         """Results of a partition that stand twice, or that no submission accounts for."""
@@ -62,16 +67,23 @@ class AuditStore(StorePart):
             partition_key, "one_state", "stored_has_result", "dead_has_letter", "stamped_is_settled"
         )
 
-    def _run(self, partition_key: str | None, *rules: str) -> list[Violation]:
+    def _run(
+        self,
+        partition_key: str | None,
+        *rules: str,
+        on_rule: Callable[[int, int], None] = lambda done, total: None,
+    ) -> list[Violation]:
+        found = []
         with self.reading() as connection:
-            return [
-                Violation(one.rule, row.partition_key, row.target_id, one.detail)
-                for one in invariants(
-                    self.scope, partition_key, on_sqlite=connection.dialect.name == "sqlite"
-                )
-                if not rules or one.rule in rules
-                for row in connection.execute(one.broken)
-            ]
+            everything = invariants(self.scope, partition_key, on_sqlite=connection.dialect.name == "sqlite")
+            wanted = [one for one in everything if not rules or one.rule in rules]
+            for done, one in enumerate(wanted, start=1):
+                found += [
+                    Violation(one.rule, row.partition_key, row.target_id, one.detail)
+                    for row in connection.execute(one.broken)
+                ]
+                on_rule(done, len(wanted))
+        return found
 
     def check_against(self, service: Iterable[ServiceJob]) -> list[Violation]:
         """Violations that need the service's own books: pages paid and not stored, paid twice, or stored unpaid.

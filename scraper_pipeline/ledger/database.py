@@ -95,22 +95,20 @@ def migrate(engine: Engine) -> str:
     Any number of processes may call this at once on a fresh database: one migrates, the others wait for it.
     Raises LedgerUnavailable if the database can't be reached, LedgerTooNew if a newer release has migrated it.
     """
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).with_name("migrations")))
-    config.set_main_option("path_separator", "os")
+    config = _config()
     scripts = ScriptDirectory.from_config(config)
     head = scripts.get_current_head()
     if head is None:
         raise LedgerUnavailable("This installation has no migrations: install scraper-pipeline again.")
     try:
         with reading(engine) as connection:
-            revision = _revision(connection)
+            revision = current_revision(connection)
         if revision == head:
             return head
         with writing(engine) as connection:
             if engine.dialect.name == "postgresql":
                 connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
-            revision = _revision(connection)
+            revision = current_revision(connection)
             if revision is not None and revision not in {s.revision for s in scripts.walk_revisions()}:
                 raise LedgerTooNew(
                     f"The ledger's schema is at {revision}, which this release doesn't know: "
@@ -121,14 +119,29 @@ def migrate(engine: Engine) -> str:
     except DatabaseError as error:
         where = engine.url.render_as_string(hide_password=True)
         raise LedgerUnavailable(
-            f"The ledger at {where} can't be opened: {_first_line(error)}. Check SCRAPER_LEDGER_URL."
+            f"The ledger at {where} can't be opened: {first_line(error)}. Check SCRAPER_LEDGER_URL."
         ) from error
     return head
 
 
-def _revision(connection: Connection) -> str | None:
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).with_name("migrations")))
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+def known_revisions() -> tuple[str, ...]:
+    """Every revision of the schema that this release knows, the newest first."""
+    scripts = ScriptDirectory.from_config(_config())
+    return tuple(script.revision for script in scripts.walk_revisions())
+
+
+def current_revision(connection: Connection) -> str | None:
+    """The revision of the schema that is there, or None where there is none yet."""
     return MigrationContext.configure(connection).get_current_revision()
 
 
-def _first_line(error: DatabaseError) -> str:
+def first_line(error: DatabaseError) -> str:
+    """What the database itself said of an error."""
     return str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else "no answer"

@@ -80,6 +80,11 @@ class Target:
     labels: Mapping[str, str] = field(default_factory=dict)
     is_crawl: bool = False
 
+    @property
+    def most_pages(self) -> int:
+        """What it may cost."""
+        return int(self.options.get("limit") or CRAWL_LIMIT) if self.is_crawl else 1
+
 
 def hash_url(url: str) -> str:
     """32 hex digits that stand for a URL of any length in indexes and keys."""
@@ -339,10 +344,22 @@ class JobOutcome:
 
 @dataclass(frozen=True)
 class PlanReport:
-    """How many targets of a list were new to their partition, and how many were there already."""
+    """How many targets of a list were new to their partition, were there already, or had no room in its budget."""
 
     planned: int
     already_there: int
+    beyond_budget: int = 0
+
+    @property
+    def targets(self) -> int:
+        return self.planned + self.already_there + self.beyond_budget
+
+    def __add__(self, other: "PlanReport") -> "PlanReport":
+        return PlanReport(
+            self.planned + other.planned,
+            self.already_there + other.already_there,
+            self.beyond_budget + other.beyond_budget,
+        )
 
 
 @dataclass(frozen=True)

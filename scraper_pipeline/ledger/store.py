@@ -7,12 +7,16 @@ from sqlalchemy import Engine
 from scraper_pipeline.ledger.audit import AuditStore
 from scraper_pipeline.ledger.base import Clock, utc_now
 from scraper_pipeline.ledger.channels import ChannelStore
-from scraper_pipeline.ledger.database import migrate, open_engine
+from scraper_pipeline.ledger.costs import CostStore
+from scraper_pipeline.ledger.database import current_revision, migrate, open_engine, reading
 from scraper_pipeline.ledger.foreign import ForeignJobStore
 from scraper_pipeline.ledger.inbox import InboxStore
 from scraper_pipeline.ledger.leases import LeaseStore
+from scraper_pipeline.ledger.letters import LetterStore
+from scraper_pipeline.ledger.lists import ListStore
 from scraper_pipeline.ledger.news import NewsStore
 from scraper_pipeline.ledger.outcomes import OutcomeStore, ResubmissionPolicy
+from scraper_pipeline.ledger.pages import PageStore
 from scraper_pipeline.ledger.progress import ProgressStore
 from scraper_pipeline.ledger.quality import QualityStore
 from scraper_pipeline.ledger.records import Scope
@@ -67,9 +71,19 @@ class Ledger:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def revision(self) -> str | None:
+        """The revision of the schema, which tells the migrations that were applied."""
+        with reading(self.engine) as connection:
+            return current_revision(connection)
+
     @cached_property
     def submissions(self) -> SubmissionStore:
         return SubmissionStore(self.engine, self.scope, self.clock)
+
+    @cached_property
+    def lists(self) -> ListStore:
+        return ListStore(self.engine, self.scope, self.clock)
 
     @cached_property
     def news(self) -> NewsStore:
@@ -94,6 +108,18 @@ class Ledger:
     @cached_property
     def quality(self) -> QualityStore:
         return QualityStore(self.engine, self.scope, self.clock)
+
+    @cached_property
+    def costs(self) -> CostStore:
+        return CostStore(self.engine, self.scope, self.clock)
+
+    @cached_property
+    def letters(self) -> LetterStore:
+        return LetterStore(self.engine, self.scope, self.clock)
+
+    @cached_property
+    def pages(self) -> PageStore:
+        return PageStore(self.engine, self.scope, self.clock)
 
     @cached_property
     def leases(self) -> LeaseStore:

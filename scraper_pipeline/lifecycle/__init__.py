@@ -1,6 +1,13 @@
 """The life of a job, free of Dagster: submission, polling, settlement, and the resolution of lost answers."""
 
 from scraper_pipeline.lifecycle.claiming import requests_needed
+from scraper_pipeline.lifecycle.costs import (
+    Comparison,
+    MonthForecast,
+    compare_costs,
+    forecast_month,
+    span_of,
+)
 from scraper_pipeline.lifecycle.places import Places
 from scraper_pipeline.lifecycle.policy import LifecyclePolicy
 from scraper_pipeline.lifecycle.polling import EVERYWHERE, PollReport, poll_jobs
@@ -16,7 +23,7 @@ from scraper_pipeline.lifecycle.registration import (
 )
 from scraper_pipeline.lifecycle.replay import DeliveryLogReport, read_delivery_log, replay_deliveries
 from scraper_pipeline.lifecycle.resolution import ResolutionReport, resolve_lost_answers
-from scraper_pipeline.lifecycle.resubmission import ResubmissionReport, resubmit_targets
+from scraper_pipeline.lifecycle.resubmission import ResubmissionReport, resubmit_targets, retry_letters
 from scraper_pipeline.lifecycle.settlement import RESOLUTION_SECONDS, SETTLE_LEASE, Settlement
 from scraper_pipeline.lifecycle.spending import Bound, PagesLeft, pages_left, stops_account
 from scraper_pipeline.lifecycle.submission import SUBMIT_LEASE, SubmissionReport, submit_jobs
@@ -30,9 +37,11 @@ __all__ = [
     "SETTLE_LEASE",
     "SUBMIT_LEASE",
     "Bound",
+    "Comparison",
     "DeliveryLogReport",
     "LifecyclePolicy",
     "MakeTarget",
+    "MonthForecast",
     "PagesLeft",
     "Places",
     "PollReport",
@@ -43,6 +52,8 @@ __all__ = [
     "Settlement",
     "SubmissionReport",
     "SweepReport",
+    "compare_costs",
+    "forecast_month",
     "pages_left",
     "poll_jobs",
     "read_delivery_log",
@@ -52,7 +63,9 @@ __all__ = [
     "requests_needed",
     "resolve_lost_answers",
     "resubmit_targets",
+    "retry_letters",
     "rotate_secrets",
+    "span_of",
     "stops_account",
     "submit_jobs",
 ]

@@ -1,5 +1,6 @@
 """The delivery log: what webhooks did not bring, or nobody took, becomes news after all."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -23,13 +24,17 @@ class DeliveryLogReport:
 
 
 async def read_delivery_log(
-    ledger: Ledger, client: ScraperClient, *, since: datetime | None = None
+    ledger: Ledger,
+    client: ScraperClient,
+    *,
+    since: datetime | None = None,
+    on_page: Callable[[DeliveryLogReport], None] = lambda report: None,
 ) -> DeliveryLogReport:
     """Read what is new in the log, and make news of every job whose delivery was refused, abandoned or never taken.
 
     A webhook's log is read back to an hour before the newest attempt of its last whole reading, and at least to
     ``since``. Judged by the HTTP status of the attempt that was made last. Raises ScraperError; what was read until
-    then is kept, and the next reading goes back as far as this one was to.
+    then is kept, and the next reading goes back as far as this one was to. ``on_page`` is given the report so far.
     """
     report = DeliveryLogReport()
     oldest = ledger.clock()
@@ -38,7 +43,7 @@ async def read_delivery_log(
         start = min(start, since or start)
         oldest = min(oldest, start)
         try:
-            await _read(ledger, client, webhook, start, report)
+            await _read(ledger, client, webhook, start, report, on_page)
         except WebhookNotFound:
             report.gone += 1
     lost = ledger.webhooks.unacknowledged_jobs(oldest)
@@ -58,6 +63,7 @@ async def _read(
     webhook: RegisteredWebhook,
     start: datetime,
     report: DeliveryLogReport,
+    on_page: Callable[[DeliveryLogReport], None],
 ) -> None:
     page, page_count = 1, 1
     newest: datetime | None = None
@@ -67,6 +73,7 @@ async def _read(
         attempts = [_attempt(ledger, webhook, item) for item in listing.items]
         report.attempts += len(attempts)
         report.new_attempts += ledger.webhooks.record_attempts(attempts)
+        on_page(report)
         times = [attempt.created_at for attempt in attempts]
         newest = max([*times, newest] if newest else times, default=None)
         # No source promises an order: only a page that leads into the past says that what follows is older still.
@@ -99,6 +106,7 @@ async def replay_deliveries(
     *,
     since: datetime | None = None,
     job_ids: tuple[str, ...] = (),
+    on_page: Callable[[DeliveryLogReport], None] = lambda report: None,
 ) -> ReplayReport:
     """Have jobs settled once more on purpose: those named, and those that the log has attempts for since a moment.
 
@@ -107,6 +115,6 @@ async def replay_deliveries(
     wanted = set(job_ids)
     if since is not None:
         if client is not None:
-            await read_delivery_log(ledger, client, since=since)
+            await read_delivery_log(ledger, client, since=since, on_page=on_page)
         wanted.update(ledger.webhooks.jobs_delivered_since(since))
     return ledger.webhooks.replay(wanted)

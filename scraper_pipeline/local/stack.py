@@ -84,6 +84,7 @@ def local_stack(
                 "GEONODE_SCRAPER_HOST": sandbox_url,
                 "GEONODE_SCRAPER_API_KEY": SANDBOX_KEY,
                 "SCRAPER_SANDBOX_URL": sandbox_url,
+                "SCRAPER_PAGES_URL": str(folder / "pages"),
             }
         home = Path(given["DAGSTER_HOME"])
         home.mkdir(parents=True, exist_ok=True)

@@ -7,6 +7,7 @@ import dagster as dg
 from sqlalchemy.exc import DBAPIError
 
 from scraper_pipeline.ledger import LedgerError
+from scraper_pipeline.publishing import PublishingError
 from scraper_pipeline.scraper_api import PaymentRequired, ScraperError, Unauthorized
 from scraper_pipeline.settings import SettingsError
 from scraper_pipeline.target_lists import TargetListError
@@ -30,5 +31,5 @@ def explained_failures() -> Iterator[None]:
     except DBAPIError as error:
         reason = (str(error.orig).strip().splitlines() or ["no reason given"])[0]
         raise dg.Failure(f"The ledger's database failed: {reason}. {_NOTHING_LOST}") from None
-    except (SettingsError, TargetListError, LedgerError, WebhookSecretsError) as error:
+    except (SettingsError, TargetListError, LedgerError, WebhookSecretsError, PublishingError) as error:
         raise dg.Failure(str(error), metadata={"error": type(error).__name__}) from None

@@ -33,6 +33,13 @@ from scraper_pipeline.sandbox.webhooks.signatures import Scheme
     is_flag=True,
     help="Fetch pages from other machines and deliver to them too, not to this one only.",
 )
+@click.option(
+    "--listing-key",
+    type=click.Choice(["jobs", "items"]),
+    default="jobs",
+    show_default=True,
+    help="What jobs are listed under.",
+)
 @click.option("--batches/--no-batches", default=True, help="Without them, /v1/batch answers 404 throughout.")
 @click.option("--crawls/--no-crawls", default=True, help="Without them, /v1/crawl answers 404 throughout.")
 @click.option(
@@ -42,10 +49,10 @@ from scraper_pipeline.sandbox.webhooks.signatures import Scheme
 @click.option("--webhook-signature-header", default="X-Webhook-Signature", show_default=True)
 @click.option(
     "--webhook-payload",
-    type=click.Choice(["envelope", "guide"]),
+    type=click.Choice(["envelope", "guide", "foreign"]),
     default="envelope",
     show_default=True,
-    help="The reference's body, or the older one that the guide expects.",
+    help="The reference's body, the older one that the guide expects, or one like neither.",
 )
 @click.option(
     "--webhook-retries",
@@ -70,6 +77,7 @@ def sandbox_command(
     concurrency_limit: int,
     refuse_above_concurrency: bool,
     allow_any_host: bool,
+    listing_key: str,
     batches: bool,
     crawls: bool,
     webhooks: bool,
@@ -93,6 +101,7 @@ def sandbox_command(
                 "work_concurrency_limit": concurrency_limit,
                 "refuse_above_concurrency": refuse_above_concurrency,
                 "allow_any_host": allow_any_host,
+                "listing_key": listing_key,
                 "batches_offered": batches,
                 "crawls_offered": crawls,
                 "webhooks_offered": webhooks,

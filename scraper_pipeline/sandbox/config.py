@@ -55,8 +55,8 @@ class SandboxConfig(BaseModel):
     """Without them, every call under /v1/webhooks is answered 404."""
     webhook_signature: Scheme = "hex"
     webhook_signature_header: str = Field(default="X-Webhook-Signature", pattern=r"^[A-Za-z0-9-]+$")
-    webhook_payload: Literal["envelope", "guide"] = "envelope"
-    """The reference's body, or the older one that the guide expects, without the job's answer."""
+    webhook_payload: Literal["envelope", "guide", "foreign"] = "envelope"
+    """The reference's body; the older one that the guide expects, without the job's answer; or one like neither."""
     webhook_retry_schedule: tuple[Annotated[float, Field(ge=0)], ...] = (1, 2, 5, 10, 30)
     """Seconds before each attempt after the first; when none is left, the delivery is abandoned."""
     webhook_timeout: float = Field(default=5.0, gt=0)

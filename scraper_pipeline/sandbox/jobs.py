@@ -166,10 +166,6 @@ class JobBook:
         matches = self._matches(query, time)
         return Listing.of(matches, page=query.page, page_size=query.page_size, capped_above=capped_above)
 
-    def between(self, start: datetime | None, end: datetime | None) -> Sequence[Job]:
-        """Jobs created in a window, both ends included, oldest first."""
-        return window(self._in_order, start, end)
-
     def _matches(self, query: ListingQuery, time: float) -> Sequence[Job]:
         if query.job_id is not None:
             job = self._by_id.get(query.job_id)

@@ -1,7 +1,6 @@
 """The service's endpoints for single jobs and for itself, as the contract has them."""
 
-from datetime import UTC, timedelta
-from typing import Any
+from itertools import chain
 
 from pydantic import ValidationError
 from starlette.requests import Request
@@ -13,6 +12,7 @@ from scraper_pipeline.sandbox.context import Sandbox
 from scraper_pipeline.sandbox.jobs import Job
 from scraper_pipeline.sandbox.requests import ExtractRequest, ListingQuery, StatisticsQuery
 from scraper_pipeline.sandbox.spoiling import Spoiling
+from scraper_pipeline.sandbox.statistics import ended_pages, statistics_body
 
 VERSION = "sandbox"
 
@@ -113,36 +113,10 @@ class Service:
             query = StatisticsQuery.model_validate(dict(request.query_params))
         except ValidationError as error:
             return answers.validation_response(error, "query")
-        return answers.json_response(self._statistics(query))
-
-    def _statistics(self, query: StatisticsQuery) -> dict[str, Any]:
-        book = self._sandbox.book
-        end = query.end_date or self._sandbox.service_now()
-        start = query.start_date or end - timedelta(days=30)
-        jobs = [job for job in book.between(start, end) if job.outcome is not None]
-        days: dict[str, list[Job]] = {}
-        for job in jobs:
-            days.setdefault(job.created_at.astimezone(UTC).strftime("%Y-%m-%dT00:00:00Z"), []).append(job)
-        durations = [job.duration_ms or 0 for job in jobs]
-        return {
-            "extraction_count": len(jobs),
-            "success_rate": _share_completed(jobs),
-            "period_tokens_used": sum(job.charged for job in jobs),
-            "average_extraction_duration": round(sum(durations) / len(jobs)) if jobs else 0,
-            "previous_period_extraction_count": len(book.between(start - (end - start), start)),
-            "requests": [
-                {
-                    "date": day,
-                    "success_request_count": sum(job.outcome == "completed" for job in of_day),
-                    "failed_request_count": sum(job.outcome != "completed" for job in of_day),
-                }
-                for day, of_day in days.items()
-            ],
-            "tokens_used": [
-                {"date": day, "tokens_used": sum(job.charged for job in of_day)}
-                for day, of_day in days.items()
-            ],
-        }
+        sandbox = self._sandbox
+        pages = ended_pages(sandbox.book, chain(sandbox.batches, sandbox.crawls))
+        body = statistics_body(pages, query.start_date, query.end_date, sandbox.service_now())
+        return answers.json_response(body)
 
     async def get_health(self, request: Request) -> Response:
         sandbox = self._sandbox
@@ -155,7 +129,3 @@ class Service:
             "version": VERSION,
         }
         return answers.json_response(body, 503 if body["status"] == "unavailable" else 200)
-
-
-def _share_completed(jobs: list[Job]) -> float:
-    return sum(job.outcome == "completed" for job in jobs) / len(jobs) if jobs else 0.0

@@ -55,6 +55,7 @@ from scraper_pipeline.scraper_api.models import (
 from scraper_pipeline.scraper_api.options import CrawlScope, ExtractOptions, InvalidOptions
 from scraper_pipeline.scraper_api.pacing import Budget, Pacer, RetryPolicy
 from scraper_pipeline.scraper_api.results import LARGEST_RESULTS_PAGE
+from scraper_pipeline.scraper_api.statistics import ChargedDay, Statistics
 from scraper_pipeline.scraper_api.times import parse_time
 from scraper_pipeline.scraper_api.webhook_models import (
     CreatedWebhook,
@@ -81,6 +82,7 @@ __all__ = [
     "Budget",
     "Cancellation",
     "CannotCancel",
+    "ChargedDay",
     "ConcurrencyUsage",
     "Crawl",
     "CrawlItem",
@@ -113,6 +115,7 @@ __all__ = [
     "ScraperClient",
     "ScraperError",
     "ServerError",
+    "Statistics",
     "Throttled",
     "Unauthorized",
     "UnexpectedStatus",

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
 LARGEST_PAGE_SIZE = 100
+_ALMOST_A_SECOND = timedelta(seconds=1, microseconds=-1)
 
 
 def page_params(page: int, page_size: int, **filters: str | datetime | None) -> dict[str, str]:
@@ -18,9 +19,14 @@ def page_params(page: int, page_size: int, **filters: str | datetime | None) -> 
     return texts | {"page": str(page), "page_size": str(page_size)}
 
 
+def span_params(start: datetime, end: datetime) -> dict[str, str]:
+    """The query that names a span of time, in whole seconds in UTC that have all of it between them."""
+    return {"start_date": _whole_second(start), "end_date": _whole_second(end + _ALMOST_A_SECOND)}
+
+
 def widened(end: datetime | None) -> datetime | None:
     """The next whole second, since the end of a window is sent as one."""
-    return None if end is None else end + timedelta(seconds=1, microseconds=-1)
+    return None if end is None else end + _ALMOST_A_SECOND
 
 
 def _whole_second(moment: datetime) -> str:

@@ -12,11 +12,18 @@ from typing import Self
 import httpx
 from pydantic import SecretStr
 
-from scraper_pipeline.scraper_api.addresses import LARGEST_PAGE_SIZE, page_params, path_segment, widened
+from scraper_pipeline.scraper_api.addresses import (
+    LARGEST_PAGE_SIZE,
+    page_params,
+    path_segment,
+    span_params,
+    widened,
+)
 from scraper_pipeline.scraper_api.batches import BatchCalls
 from scraper_pipeline.scraper_api.calls import Answer, Call, Caller
 from scraper_pipeline.scraper_api.crawls import CrawlCalls
 from scraper_pipeline.scraper_api.models import (
+    JSON,
     AcceptedJob,
     ConcurrencyUsage,
     ExtractedPage,
@@ -26,6 +33,7 @@ from scraper_pipeline.scraper_api.models import (
 )
 from scraper_pipeline.scraper_api.options import ExtractOptions, ProcessingMode
 from scraper_pipeline.scraper_api.pacing import Pacer, RetryPolicy
+from scraper_pipeline.scraper_api.statistics import Statistics
 from scraper_pipeline.scraper_api.webhooks import WebhookCalls
 
 DEFAULT_MAX_BODY_BYTES = 32 * 1024 * 1024
@@ -146,11 +154,32 @@ class ScraperClient(BatchCalls, CrawlCalls, WebhookCalls):
             budget=budget,
         )
 
+    async def get_raw_job(self, job_id: str, *, budget: float | None = None) -> Mapping[str, JSON]:
+        """The job's fields as the service spells them, for whoever checks that they are those that are read."""
+        path = f"/v1/extract/{path_segment(job_id, 'job')}"
+        call = Call("get_raw_job", "GET", path, subject="job", subject_id=job_id)
+        return await self._caller.perform(call, lambda answer: answer.fields, budget=budget)
+
+    async def get_raw_listing(self, job_id: str, *, budget: float | None = None) -> Mapping[str, JSON]:
+        """The same of the listing that shows one job."""
+        params = page_params(1, LARGEST_PAGE_SIZE, job_id=job_id)
+        call = Call("get_raw_listing", "GET", "/v1/extract/jobs", params=params)
+        return await self._caller.perform(call, lambda answer: answer.fields, budget=budget)
+
     async def get_concurrency(self, *, budget: float | None = None) -> ConcurrencyUsage:
         """How many jobs of the account run at this moment."""
         call = Call("get_concurrency", "GET", "/v1/usage/concurrency")
         return await self._caller.perform(
             call, lambda answer: ConcurrencyUsage.model_validate(answer.payload), budget=budget
+        )
+
+    async def get_statistics(
+        self, start: datetime, end: datetime, *, budget: float | None = None
+    ) -> Statistics:
+        """What the service counted of the account between two aware times, widened to whole seconds."""
+        call = Call("get_statistics", "GET", "/v1/statistics", params=span_params(start, end))
+        return await self._caller.perform(
+            call, lambda answer: Statistics.model_validate(answer.fields), budget=budget
         )
 
     async def get_health(self, *, budget: float | None = None) -> Health:

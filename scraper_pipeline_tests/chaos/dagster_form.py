@@ -117,6 +117,7 @@ def _environ(orders: workers.Orders, folder: Path) -> Mapping[str, str]:
         **_SETTINGS,
         "DAGSTER_HOME": str(home),
         "SCRAPER_LEDGER_URL": orders.ledger_url,
+        "SCRAPER_PAGES_URL": str(folder / "pages"),
         "SCRAPER_SUBMISSION_MODE": orders.mode,
         "SCRAPER_TARGETS": str(folder / "targets.txt"),
         "GEONODE_SCRAPER_HOST": orders.service_url,

@@ -31,6 +31,20 @@ class Ui(DagsterUi):
         """Learn the name under which the project is served."""
         wait_for(self._find_repository, 180, "the project to be served")
 
+    def stop_sensor(self, name: str) -> None:
+        """Switch a sensor off, as its page does."""
+        found = self._ask(
+            """query ($sensor: SensorSelector!) { sensorOrError(sensorSelector: $sensor) {
+                 ... on Sensor { sensorState { id } } } }""",
+            {"sensor": {**self._selector, "sensorName": name}},
+        )["sensorOrError"]
+        answer = self._ask(
+            """mutation ($id: String!) { stopSensor(id: $id) {
+                 __typename ... on StopSensorMutationResult { instigationState { status } } } }""",
+            {"id": found["sensorState"]["id"]},
+        )["stopSensor"]
+        assert answer["instigationState"]["status"] == "STOPPED", answer
+
     def launch_over(self, job: str, first_day: str, last_day: str) -> str:
         """Launch one run of a job for a range of days."""
         return self._launch({"jobName": job}, _over(first_day, last_day))

@@ -33,6 +33,7 @@ def environ(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Mapping[
         **os.environ,
         "DAGSTER_HOME": str(home),
         "GEONODE_SCRAPER_API_KEY": SANDBOX_KEY,
+        "SCRAPER_PAGES_URL": str(tmp_path / "pages"),
         "SCRAPER_TARGETS": str(tmp_path / "targets.txt"),
         "SCRAPER_DRAIN_QUIET_SECONDS": QUIET_SECONDS,
     }

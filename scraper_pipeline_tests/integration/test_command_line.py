@@ -10,6 +10,7 @@ import pytest
 
 from scraper_pipeline.cli import main
 from scraper_pipeline.ledger import Ledger, Target
+from scraper_pipeline.ledger.database import known_revisions
 from scraper_pipeline.sandbox import SandboxConfig, SandboxServer
 from scraper_pipeline.target_lists import read_target_list
 
@@ -229,6 +230,21 @@ def test_an_audit_that_finds_something_exits_1_and_says_what(tmp_path: Path) -> 
     assert result.exit_code == 1
     (violation,) = json.loads(result.stdout)["violations"]
     assert (violation["rule"], violation["target_id"]) == ("stored_has_result", "target-1")
+
+
+def test_a_migration_tells_the_revision_that_the_ledger_has_now(tmp_path: Path) -> None:
+    assert "is up to date." in _run("migrate").stdout
+    report = json.loads(_run("migrate", "--json").stdout)
+    assert report == {"ledger": f"sqlite:///{tmp_path / 'ledger.db'}", "revision": known_revisions()[0]}
+
+
+def test_an_audit_tells_how_far_it_is(tmp_path: Path) -> None:
+    steps: list[tuple[int, int]] = []
+    with Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}") as ledger:
+        ledger.audit.check(on_rule=lambda done, total: steps.append((done, total)))
+    assert steps == [(done, len(steps)) for done in range(1, len(steps) + 1)]
+    assert len(steps) > 5
+    assert _run("audit").stderr == ""  # no bar where there is no terminal
 
 
 def test_the_status_of_an_empty_ledger_is_told_in_both_forms() -> None:

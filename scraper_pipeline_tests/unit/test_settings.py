@@ -24,7 +24,7 @@ def test_nothing_set_is_a_working_configuration() -> None:
     assert settings.api_key is None
     assert settings.host == "https://scraper.geonode.io"
     assert settings.ledger_url.get_secret_value() == f"sqlite:///{project_folder()}/var/ledger.db"
-    assert settings.targets == project_folder() / "targets.csv"
+    assert settings.targets == str(project_folder() / "targets.csv")
     assert settings.daily_page_limit is None
     assert settings.monthly_page_limit is None
     assert (settings.send_lease_seconds, settings.send_grace_seconds) == (60, 120)
@@ -49,6 +49,19 @@ def test_an_installed_wheel_keeps_its_files_in_the_working_directory(
 def test_the_process_environment_is_read_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCRAPER_MAX_ATTEMPTS", "7")
     assert load_settings().max_attempts == 7
+
+
+def test_several_words_are_separated_by_commas_or_blanks() -> None:
+    settings = load_settings(
+        {
+            "SCRAPER_SIGNATURE_SCHEMES": "hex, standard",
+            "SCRAPER_WEBHOOK_JOB_ID_PATHS": "about.job data.job_id",
+        }
+    )
+    assert settings.signature_schemes == ("hex", "standard")
+    assert settings.webhook_job_id_paths == ("about.job", "data.job_id")
+    with pytest.raises(SettingsError, match="SCRAPER_SIGNATURE_SCHEMES takes any of"):
+        load_settings({"SCRAPER_SIGNATURE_SCHEMES": "md5"})
 
 
 def test_a_given_mapping_is_read_instead_of_everything_else(
@@ -84,7 +97,7 @@ def test_values_are_trimmed_and_an_empty_variable_counts_as_unset() -> None:
     assert settings.host == "http://127.0.0.1:8080"
     assert settings.start_date == date(2026, 2, 1)
     assert settings.daily_page_limit == 0
-    assert settings.targets == Path("/srv/list.txt")
+    assert settings.targets == "/srv/list.txt"
     assert settings.max_attempts == 3
     assert settings.timezone == "UTC"
 
@@ -145,7 +158,9 @@ def test_no_repr_shows_a_secret() -> None:
         ("GEONODE_SCRAPER_HOST", "scraper.geonode.io", "takes a URL such as https://scraper.geonode.io"),
         ("GEONODE_SCRAPER_HOST", "https://[::1", "takes a URL such as https://scraper.geonode.io"),
         ("GEONODE_SCRAPER_HOST", "https://h:x", "takes a URL such as https://scraper.geonode.io"),
-        ("GEONODE_SCRAPER_HOST", "https://h/?a=b", "takes a URL without credentials, query or fragment"),
+        ("GEONODE_SCRAPER_HOST", "https://h/#a", "takes a URL without credentials, query or fragment"),
+        ("SCRAPER_PAGES_URL", "S3 ://bucket", "takes a folder, or a URL such as s3://bucket/pages"),
+        ("SCRAPER_PAGES_URL", "zip::s3://bucket", "takes a folder, or a URL such as s3://bucket/pages"),
         ("SCRAPER_SANDBOX_URL", "ftp://h", "takes a URL such as https://scraper.geonode.io"),
     ],
 )
@@ -190,6 +205,9 @@ def test_a_sandbox_on_this_machine_needs_no_certificate(host: str) -> None:
         ("SCRAPER_LEDGER_URL", f"mysql://u:{SECRET}@h/d"),
         ("SCRAPER_LEDGER_URL", f"postgresql+psycopg2://u:{SECRET}@h/d"),
         ("SCRAPER_LEDGER_URL", f"postgresql://u:{SECRET}@h:port/d"),
+        ("GEONODE_SCRAPER_HOST", f"https://scraper.geonode.io?key={SECRET}"),
+        ("SCRAPER_PAGES_URL", f"s3://me:{SECRET}@bucket/pages"),
+        ("SCRAPER_PAGES_URL", f"abfs://bucket/pages?sig={SECRET}"),
         ("SCRAPER_SANDBOX_URL", f"http://me:{SECRET}@127.0.0.1"),
     ],
 )
@@ -199,6 +217,12 @@ def test_the_refusal_of_a_value_that_may_hold_a_secret_does_not_show_it(variable
     assert SECRET not in str(caught.value)
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("url", ["pages", "/srv/pages", "~/pages", "s3://bucket/pages", "file:///srv/pages"])
+def test_pages_are_published_to_a_folder_or_a_url(url: str) -> None:
+    assert load_settings({}).pages_url == f"{project_folder()}/var/pages"
+    assert load_settings({"SCRAPER_PAGES_URL": f" {url}/ "}).pages_url.rstrip("/") == url
 
 
 @pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:"])

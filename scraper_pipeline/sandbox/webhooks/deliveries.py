@@ -218,7 +218,7 @@ class Deliveries:
 
 
 def write_body(attempt: Attempt, answer: dict[str, Any], *, at: datetime, version: str) -> bytes:
-    """The body of a delivery: the reference's envelope, or the older one that the guide expects."""
+    """The body of a delivery: the reference's envelope, the older one that the guide expects, or one like neither."""
     webhook, job = attempt.delivery.webhook, attempt.delivery.job
     moment = at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     body: dict[str, Any] = {
@@ -236,4 +236,6 @@ def write_body(attempt: Attempt, answer: dict[str, Any], *, at: datetime, versio
             "status": answer["status"],
             "created_at": moment,
         }
+    elif version == "foreign":
+        body = {"kind": job.event_type, "uid": attempt.attempt_id, "about": {"job": job.job_id}, "at": moment}
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()

@@ -40,6 +40,7 @@ def environment(
     for name, value in {
         "GEONODE_SCRAPER_API_KEY": API_KEY,
         "GEONODE_SCRAPER_HOST": sandbox.url,
+        "SCRAPER_PAGES_URL": str(tmp_path / "pages"),
         "SCRAPER_TARGETS": str(tmp_path / "targets.txt"),
         "SCRAPER_DRAIN_QUIET_SECONDS": "0",
         "SCRAPER_SUBMISSION_MODE": "extract",

@@ -37,6 +37,8 @@ def _assets(definitions: dg.Definitions) -> Iterator[str]:
         yield f"  runnable {'yes' if node.is_executable else 'no'}"
         yield f"  described {'yes' if len(node.description or '') > 80 else 'NO'}"
         yield f"  days     {_days(days)}"
+        if node.automation_condition is not None:
+            yield f"  runs     {node.automation_condition.get_label()}"
 
 
 def _days(days: dg.TimeWindowPartitionsDefinition | None) -> str:

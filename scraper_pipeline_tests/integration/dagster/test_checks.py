@@ -19,7 +19,6 @@ ALL_CHECKS = {
     "share_of_empty_pages",
     "share_of_repeated_pages",
     "size_is_usual",
-    "done_in_time",
     "share_of_parked_targets",
 }
 

@@ -18,7 +18,7 @@ from scraper_pipeline_tests.integration.dagster.driving import (
     on_sqlite,
 )
 
-NOT_NUMBERS = {"preview", "problems", "reasons"}
+NOT_NUMBERS = {"day_so_far", "latency", "lists", "preview", "problems", "reasons", "top_reasons"}
 
 
 @pytest.mark.usefixtures("quick_resubmission")

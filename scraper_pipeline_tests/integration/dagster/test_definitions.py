@@ -19,7 +19,10 @@ NO_NETWORK = """
 import socket
 def refuse(*arguments, **options): raise AssertionError("something wants to speak to somebody")
 socket.socket.connect = socket.socket.connect_ex = socket.socket.bind = socket.getaddrinfo = refuse
-import scraper_pipeline.definitions, scraper_pipeline.cli
+import scraper_pipeline.definitions
+from scraper_pipeline.cli import SECTIONS
+for commands in SECTIONS.values():
+    for command in commands.values(): command.load()
 """
 # Dagster and pydantic, between themselves.
 NOT_OURS = "ignore:The `__fields__` attribute is deprecated:DeprecationWarning"

@@ -28,6 +28,7 @@ def test_a_whole_day_tells_neither_the_key_nor_the_password_nor_a_word_of_a_page
     pipeline.bring_news()
     pipeline.settle()
     assert pipeline.is_green()
+    assert pipeline.run("publish_pages").success
 
     captured = capfd.readouterr()
     said = "\n".join([everything_said(pipeline.instance), caplog.text, captured.out, captured.err])

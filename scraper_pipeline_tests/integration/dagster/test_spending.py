@@ -86,8 +86,8 @@ def test_a_long_list_is_held_before_the_first_of_it_is_planned(
     """The sensor looks every few seconds, and a run may be killed while it plans."""
     plan, asked = type(pipeline.ledger.submissions).plan, []
 
-    def planned_slowly(store: Any, day: str, targets: Any) -> Any:
-        report = plan(store, day, targets)
+    def planned_slowly(store: Any, day: str, *what: Any) -> Any:
+        report = plan(store, day, *what)
         asked.append(pipeline.asked())
         raise ServerError(str(report))
 

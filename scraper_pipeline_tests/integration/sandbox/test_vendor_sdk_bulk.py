@@ -78,6 +78,18 @@ def test_a_batch_runs_from_acceptance_to_its_results(batches: sdk.BatchApi, call
     assert (broken.data, broken.metadata and broken.metadata.tokens_charged) == (None, 0)
 
 
+def test_the_statistics_count_the_pages_of_batches_and_crawls(client: sdk.ApiClient, caller: Caller):
+    caller.wait_for_all(caller.batch("pages/1", "broken/1", "pages/2"))
+    caller.wait_for_all(caller.crawl("pages/1", depth=1))
+    now = datetime.now(UTC)
+    statistics_of = sdk.StatisticsApi(client).get_statistics_v1_statistics_get
+    statistics = statistics_of(start_date=now - timedelta(hours=1), end_date=now + timedelta(minutes=1))
+    assert (statistics.extraction_count, statistics.period_tokens_used) == (4, 3)
+    assert [day.tokens_used for day in statistics.tokens_used or ()] == [3]
+    earlier = statistics_of(start_date=now - timedelta(hours=2), end_date=now - timedelta(hours=1))
+    assert (earlier.extraction_count, earlier.tokens_used) == (0, [])
+
+
 def test_results_come_ten_to_a_page_unless_asked_otherwise(batches: sdk.BatchApi, caller: Caller):
     job_id = caller.batch(*(f"pages/{number}" for number in range(12)))
     caller.wait_for_all(job_id)

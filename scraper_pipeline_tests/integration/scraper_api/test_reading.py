@@ -416,3 +416,20 @@ async def test_usage_and_health_are_read_and_an_unavailable_service_is_an_answer
 
     assert (health.status, health.is_ok, health.version) == ("unavailable", False, "1")
     assert "x-api-key" not in service.requests[1].headers
+
+
+async def test_statistics_are_asked_for_in_whole_seconds_with_the_span_between_them(
+    service: ScriptedServer, client: ScraperClient
+) -> None:
+    service.script(answer(200, {"period_tokens_used": 7, "tokens_used": []}), answer(200, {"requests": []}))
+    start = datetime(2026, 5, 1, tzinfo=timezone(timedelta(hours=2)))
+    end = datetime(2026, 5, 2, 0, 0, 0, 1, tzinfo=UTC)
+
+    assert (await client.get_statistics(start, end)).pages_charged == 7
+    assert service.calls == ["GET /v1/statistics"]
+    assert service.requests[0].query == {
+        "start_date": "2026-04-30T22:00:00Z",
+        "end_date": "2026-05-02T00:00:01Z",
+    }
+    with pytest.raises(UnreadableAnswer, match="get_statistics"):
+        await client.get_statistics(start, end, budget=0)

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import click.testing
@@ -11,6 +12,7 @@ import pytest
 
 from scraper_pipeline.cli import main
 from scraper_pipeline.ledger import Ledger
+from scraper_pipeline.lifecycle import replay_deliveries
 from scraper_pipeline.sandbox import SandboxConfig, SandboxServer
 from scraper_pipeline.scraper_api import ScraperClient
 from scraper_pipeline.webhook_secrets import SecretsFile
@@ -71,6 +73,38 @@ def test_a_webhook_is_registered_found_again_switched_off_and_on_and_removed(
     assert json.loads(run("list", "--json")) == []
     assert SecretsFile(tmp_path / "webhook-secrets.json").read() == ()
     assert "No such webhook is registered here" in run("remove", code=1)
+
+
+def test_what_was_done_to_webhooks_is_told_to_programs(receiver: Receiver) -> None:
+    [made] = json.loads(run("register", "--url", receiver.url, "--json"))
+    assert (made["event_type"], made["url"], made["outcome"]) == (
+        "extract_completed",
+        receiver.url,
+        "registered",
+    )
+    assert _as_json("rotate") == {"rotated": 1, "replayed": 0, "gone": 0}
+    assert _as_json("disable") == {"disabled": [made["webhook_id"]]}
+    assert _as_json("remove") == {"removed": [made["webhook_id"]]}
+
+
+def test_a_replay_tells_how_far_it_has_read_the_log(
+    sandbox: SandboxServer, receiver: Receiver, fresh_sqlite_url: str
+) -> None:
+    run("register", "--url", receiver.url)
+    asyncio.run(_submit(sandbox, 1))
+    receiver.wait(1)
+    read: list[int] = []
+
+    async def replay() -> None:
+        with Ledger.open(fresh_sqlite_url) as ledger:
+            async with ScraperClient(host=sandbox.url, api_key="any") as client:
+                since = datetime.now(UTC) - timedelta(hours=1)
+                await replay_deliveries(
+                    ledger, client, since=since, on_page=lambda report: read.append(report.attempts)
+                )
+
+    asyncio.run(replay())
+    assert read == [1]
 
 
 def test_batches_and_crawls_get_webhooks_of_their_own_where_they_are_used(

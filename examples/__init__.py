@@ -1,0 +1,1 @@
+"""Small projects downstream of the pipeline, to be copied from."""

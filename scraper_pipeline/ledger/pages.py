@@ -1,0 +1,81 @@
+"""The current pages of a day, streamed in a fixed order as they stood at one moment."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, and_, exists, or_, select
+
+from scraper_pipeline.ledger.base import StorePart, chunked
+from scraper_pipeline.ledger.schema import results
+
+_page = results.c
+KEYS_AT_ONCE = 1000
+PAGES_AT_ONCE = 20  # a page may be as large as the largest answer that is read
+
+
+@dataclass(frozen=True)
+class PageKey:
+    """What tells a stored page from every other one, and the labels that came with its target."""
+
+    job_id: str
+    item_key: str
+    target_id: str
+    labels: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class PagesOfDay:
+    """The pages of a day within one transaction, by target and item; memory holds a few of them."""
+
+    connection: Connection
+    condition: ColumnElement[bool]
+
+    def keys(self) -> Iterator[PageKey]:
+        """Every page without its content."""
+        for row in self._stream(_page.job_id, _page.item_key, _page.target_id, _page.labels):
+            yield PageKey(*row)
+
+    def rows(self, columns: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+        """Every page with at least these columns of ``results``."""
+        names = dict.fromkeys(["job_id", "item_key", *columns])
+        statement = select(*(_page[name] for name in names))
+        for keys in chunked(self._stream(_page.job_id, _page.item_key), PAGES_AT_ONCE):
+            wanted = [tuple(key) for key in keys]
+            # Written out, since SQLite looks through the whole table for a pair that is in a list.
+            one_of_them = or_(*(and_(_page.job_id == job, _page.item_key == item) for job, item in wanted))
+            found = self.connection.execute(statement.where(one_of_them))
+            by_key = {(row["job_id"], row["item_key"]): dict(row) for row in found.mappings()}
+            yield from (by_key[key] for key in wanted)
+
+    def _stream(self, *columns: ColumnElement[Any]) -> Iterator[Any]:
+        """These columns, which are no content, of the rows that the view ``current_results`` has.
+
+        Not from the view itself, nor with a column that stands behind the content: SQLite would read all of it.
+        """
+        newer = results.alias()
+        is_outdated = exists().where(
+            *(newer.c[name] == _page[name] for name in ("account", "feed", "partition_key", "target_id")),
+            newer.c.attempt > _page.attempt,
+        )
+        return iter(
+            self.connection.execute(
+                select(*columns)
+                .where(self.condition, ~is_outdated)
+                .order_by(_page.target_id, _page.item_key)
+                .execution_options(yield_per=KEYS_AT_ONCE)
+            )
+        )
+
+
+class PageStore(StorePart):
+    """Reads only."""
+
+    @contextmanager
+    def of(self, partition_key: str) -> Iterator[PagesOfDay]:
+        """The current pages of a partition at this moment, whatever is committed while they are read."""
+        with self.reading() as connection:
+            if self.engine.dialect.name == "postgresql":
+                connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            yield PagesOfDay(connection, and_(self.in_scope(results), _page.partition_key == partition_key))
