@@ -41,7 +41,7 @@ _SPECS = [
 ]
 
 
-@dg.multi_asset_check(name="pages_are_worth_their_price", specs=_SPECS)
+@dg.multi_asset_check(name="pages_are_worth_their_price", specs=_SPECS, can_subset=True)
 def pages_are_worth_their_price(
     context: dg.AssetCheckExecutionContext, ledger: LedgerResource
 ) -> Iterator[dg.AssetCheckResult]:
@@ -49,24 +49,21 @@ def pages_are_worth_their_price(
         days = checked_days(context, book)
         total = _total([book.quality.content(day) for day in days])
         size = check_size_is_usual(book, days)
-    empty, repeated = total.empty_share, total.repeated_share
-    yield _warning(
-        "share_of_empty_pages",
-        empty <= MOST_EMPTY,
-        days,
-        empty_pages=total.empty,
-        pages=total.pages,
-        share=empty,
-    )
-    yield _warning(
-        "share_of_repeated_pages",
-        repeated <= MOST_REPEATED,
-        days,
-        repeated_pages=total.repeated,
-        pages=total.pages,
-        share=repeated,
-    )
-    yield size
+    wanted = {key.name for key in context.selected_asset_check_keys}
+    results = (_check_empty(total, days), _check_repeated(total, days), size)
+    yield from (result for result in results if result.check_name in wanted)
+
+
+def _check_empty(total: ContentFigures, days: Sequence[str]) -> dg.AssetCheckResult:
+    share = total.empty_share
+    figures = {"empty_pages": total.empty, "pages": total.pages, "share": share}
+    return _warning("share_of_empty_pages", share <= MOST_EMPTY, days, **figures)
+
+
+def _check_repeated(total: ContentFigures, days: Sequence[str]) -> dg.AssetCheckResult:
+    share = total.repeated_share
+    figures = {"repeated_pages": total.repeated, "pages": total.pages, "share": share}
+    return _warning("share_of_repeated_pages", share <= MOST_REPEATED, days, **figures)
 
 
 def check_size_is_usual(ledger: Ledger, days: Sequence[str]) -> dg.AssetCheckResult:

@@ -24,9 +24,13 @@ from scraper_pipeline_tests.end_to_end.driving import (
 from scraper_pipeline_tests.integration.dagster.corruption import CORRUPTIONS, Corruption
 
 BACKFILLED = ("2026-01-05", "2026-01-06", "2026-01-07")
-CHECKED = ("2026-01-08", "2026-01-09", "2026-01-10", "2026-01-11", "2026-01-12")
+CHECKED = ("2026-01-08", "2026-01-09")
 INTERRUPTED = ("2026-02-01", "2026-02-02")
 ASSETS = ("targets", "submitted_jobs", "stored_results", "dead_letters")
+CORRUPTED = (
+    CORRUPTIONS[0],
+    CORRUPTIONS[-1],
+)  # one blocks, and one only warns; the others are tried without a UI
 CHECKS = tuple((corruption.asset, corruption.check) for corruption in CORRUPTIONS)
 
 pytestmark = pytest.mark.timeout(400)
@@ -47,7 +51,6 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
 @pytest.fixture(scope="module")
 def observer(stack: LocalStack) -> Iterator[Observer]:
     with observe(stack.ui.url, stack.environ["SCRAPER_LEDGER_URL"], stack.sandbox_url or "") as observer:
-        observer.ui.stop_sensor("publication_sensor")  # whose runs would be among those that are counted
         yield observer
 
 
@@ -72,6 +75,7 @@ def finished(stack: LocalStack, observer: Observer) -> Observer:
 @pytest.fixture(scope="module")
 def backfill(finished: Observer) -> str:
     """A backfill, which takes the daemon about a minute: it is under way while the checks are tried."""
+    finished.ui.stop_sensor("publication_sensor")  # whose runs would be among those that are counted
     return finished.ui.backfill(ASSETS, BACKFILLED)
 
 
@@ -89,7 +93,7 @@ def test_a_check_up_of_what_runs_finds_it_well(stack: LocalStack, finished: Obse
 
 @pytest.mark.usefixtures("backfill")
 def test_each_corrupted_row_turns_one_check_red_until_it_is_repaired(finished: Observer) -> None:
-    corrupted: dict[str, Corruption] = dict(zip(CHECKED, CORRUPTIONS, strict=True))
+    corrupted: dict[str, Corruption] = dict(zip(CHECKED, CORRUPTED, strict=True))
     for day, corruption in corrupted.items():
         corruption.inflict(finished.ledger.engine, day)
     red = _red_checks(finished, [(day, day) for day in CHECKED])
@@ -97,7 +101,7 @@ def test_each_corrupted_row_turns_one_check_red_until_it_is_repaired(finished: O
         corruption.repair(finished.ledger.engine, day)
     still_red = _red_checks(finished, [(CHECKED[0], CHECKED[-1])])
 
-    assert red == [{corruption.check} for corruption in CORRUPTIONS]
+    assert red == [{corruption.check} for corruption in CORRUPTED]
     assert still_red == [set()]
 
 
