@@ -158,6 +158,8 @@ class OutcomeStore(ClaimStore):
                     moves.stored.append(row.id)
                     moves.empty += result.is_empty
                     moves.partitions.add(row.partition_key)
+                elif row.state == State.SUPERSEDED:
+                    moves.partitions.add(row.partition_key)  # a late page, and perhaps the only one
                 if is_given_up:
                     moves.reopened.append(row)
             elif row.state == State.ACCEPTED:
@@ -190,6 +192,8 @@ class OutcomeStore(ClaimStore):
                 found = {**_result_row(job.job_id, row, item.result, now), "item_key": item.item_key}
                 moves.pages.append({**found, "url": item.url or row.url})
                 moves.empty += item.result.is_empty
+            if pages and row.state == State.SUPERSEDED:
+                moves.partitions.add(row.partition_key)
             is_given_up = row.state == State.DEAD and row.given_up
             if isinstance(verdict, Part) or not (row.state == State.ACCEPTED or is_given_up):
                 continue

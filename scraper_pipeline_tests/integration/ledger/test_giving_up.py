@@ -4,13 +4,15 @@ import pytest
 from sqlalchemy import select
 
 from scraper_pipeline.ledger import CommitReport, GivenUp, Ledger, LetterCode, NotYet
-from scraper_pipeline.ledger.schema import dead_letters, jobs, processed_events
+from scraper_pipeline.ledger.schema import dead_letters, jobs, processed_events, results
 from scraper_pipeline_tests.integration.ledger.driving import (
+    DAY,
     LEASE,
     PERMANENT,
     RETRYABLE,
     HandClock,
     accept,
+    accept_planned,
     attempts,
     bring_news,
     claim_jobs,
@@ -135,3 +137,16 @@ def test_late_news_of_a_given_up_job_is_settled_at_once(ledger: Ledger, clock: H
     [row] = rows(ledger, select(processed_events))
     assert row.given_up_at is None
     assert [one.job_id for one in claim_jobs(ledger)] == [job]
+
+
+def test_a_late_page_of_an_attempt_that_was_followed_by_another_changes_the_day(ledger: Ledger) -> None:
+    [first] = accept(ledger, A)
+    finish(ledger, {first: LOST})
+    ledger.resubmissions.resubmit(ledger.resubmissions.settled_targets(DAY, "failed"))
+    [second] = accept_planned(ledger)
+    finish(ledger, {second: PERMANENT})
+    before = ledger.progress.revision(DAY)
+    finish(ledger, {first: page()})
+    assert [one.job_id for one in rows(ledger, select(results))] == [first]
+    assert ledger.progress.revision(DAY) > before, "the day is shown and published anew"
+    assert ledger.audit.check() == []
