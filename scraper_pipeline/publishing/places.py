@@ -62,10 +62,9 @@ class Folder:
 
     @contextmanager
     def drafting(self, name: str) -> Iterator[Draft]:
-        path = self.base / name
-        draft = path.with_name(
-            f".{path.name}.{uuid.uuid4().hex}{_DRAFT}"
-        )  # beside it: a rename is not a copy
+        path = (self.base / name).resolve()  # what a link leads to is replaced, and the link stays
+        # Beside it, for a rename is not a copy.
+        draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}{_DRAFT}")
 
         def publish() -> None:
             _sync(draft)
@@ -73,6 +72,8 @@ class Folder:
             _sync(path.parent)
 
         try:
+            if path.exists() and not path.is_file():
+                raise PublishingError(f"{path} is no file, and is not replaced by one")
             path.parent.mkdir(parents=True, exist_ok=True)
             _forget_abandoned_drafts(path)
             yield Draft(draft, publish)

@@ -179,6 +179,16 @@ def test_the_file_may_be_read_by_whom_the_umask_lets(ledger: Ledger, folder: Pla
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
 
 
+def test_a_link_stays_and_what_it_leads_to_is_replaced(ledger: Ledger, folder: Place, tmp_path: Path) -> None:
+    link = Path(publish_pages(ledger, folder, DAY).location)
+    real = link.rename(tmp_path / "elsewhere.parquet")
+    link.symlink_to(real)
+    store(ledger, site(1))
+    publish_pages(ledger, folder, DAY)
+    assert link.is_symlink()
+    assert pq.read_metadata(real).num_rows == 1
+
+
 @pytest.mark.parametrize("limit", ["ROWS_IN_A_GROUP", "CHARACTERS_IN_A_GROUP"])
 def test_a_row_group_is_written_before_the_next_one_is_read(
     limit: str, ledger: Ledger, folder: Place, monkeypatch: pytest.MonkeyPatch

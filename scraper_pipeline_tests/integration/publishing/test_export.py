@@ -102,6 +102,7 @@ def test_what_cannot_be_done_is_told_in_a_line_and_leaves_nothing(inside: Path) 
         (["--columns", "url,colour"], "There is no column colour; there are job_id, "),
         (["--day", "2026-03-02"], "Nothing was planned for 2026-03-02"),
         (["--to", "file/day.csv"], "file/day.csv can't be written"),
+        (["--to", "/dev/null", "--format", "csv"], "/dev/null is no file"),
         (["--to", "gs://bucket/day.csv"], "gs://bucket needs another package"),
     ):
         complaint = _refusal(1, *arguments)
