@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 CHECKED := scraper_pipeline scraper_pipeline_tests docs examples $(wildcard benchmarks)
 SUITES := scraper_pipeline_tests/end_to_end scraper_pipeline_tests/integration scraper_pipeline_tests/unit
 
-.PHONY: help setup demo dev test check unit bench chaos breakages docs docs-serve screenshots settings-table targets-schema command-reference locks clean
+.PHONY: help setup demo dev test suites check unit bench chaos breakages browser-test docs docs-serve screenshots settings-table targets-schema command-reference locks clean
 
 help: ## Show these lines
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -23,7 +23,10 @@ demo: $(VENV)/.installed ## Run the whole pipeline against the local sandbox; PA
 dev: $(VENV)/.installed ## Serve Dagster's UI and daemon; with the sandbox unless a key is set
 	$(RUN) dev $(ARGS)
 
-test: check ## Run every check and every test
+test: $(VENV)/.installed-dev ## Run every check and every test
+	$(MAKE) --no-print-directory --jobs 2 check suites
+
+suites: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations 25 $(SUITES) $(PYTEST_ARGS)
 
 check: $(VENV)/.installed-dev ## Lint, check the types, the layers and the dependencies
@@ -51,6 +54,9 @@ docs: $(VENV)/.installed-dev ## Make a site of the documents in build/docs; a br
 
 docs-serve: $(VENV)/.installed-dev ## Show the documents at 127.0.0.1:8000, anew whenever one changes
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --dev-addr 127.0.0.1:8000 $(ARGS)
+
+browser-test: $(VENV)/.installed-dev ## Use Dagster's UI in a real browser; needs Chromium and its driver
+	$(BIN)/python -m pytest scraper_pipeline_tests/browser $(PYTEST_ARGS)
 
 screenshots: $(VENV)/.installed-dev ## Take the pictures of docs/images anew; needs Chromium and its driver
 	$(BIN)/python docs/screenshots.py

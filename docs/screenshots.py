@@ -4,18 +4,15 @@ Needs Chromium and its driver on the PATH (on Debian: apt-get install chromium c
 """
 
 import os
-import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
-from selenium import webdriver
 from selenium.common.exceptions import ElementClickInterceptedException, StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webdriver import WebDriver
@@ -24,9 +21,9 @@ from selenium.webdriver.support.ui import WebDriverWait
 from scraper_pipeline.definitions import defs
 from scraper_pipeline.local.demo import DemoSummary, run_demo
 from scraper_pipeline.local.stack import LocalStack
+from scraper_pipeline_tests.browser.chromium import chromium
 
 PAGES = 100
-WIDTH, HEIGHT = 1500, 800
 IMAGES = Path(__file__).resolve().parent / "images"
 GROUPS = sorted({f"global@global:{spec.group_name}" for spec in defs.resolve_all_asset_specs()})
 
@@ -54,29 +51,6 @@ PICTURES = {
 SETTLE_SECONDS = 3.0  # for fonts and animations, of which no text tells
 PATIENCE_SECONDS = 60.0
 _STILL_MOVING = (ElementClickInterceptedException, StaleElementReferenceException)
-
-
-@contextmanager
-def chromium() -> Iterator[WebDriver]:
-    """A headless browser with an empty profile, which asks nothing of any other machine."""
-    with tempfile.TemporaryDirectory() as profile:
-        options = webdriver.ChromeOptions()
-        options.binary_location = shutil.which("chromium") or shutil.which("google-chrome") or ""
-        for argument in (
-            "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
-            "--disable-background-networking", "--disable-component-update", "--disable-sync",
-            f"--user-data-dir={profile}",
-        ):  # fmt: skip
-            options.add_argument(argument)
-        driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
-        try:
-            driver.execute_cdp_cmd(
-                "Emulation.setDeviceMetricsOverride",
-                {"width": WIDTH, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": False},
-            )
-            yield driver
-        finally:
-            driver.quit()
 
 
 def take_pictures(stack: LocalStack, summary: DemoSummary) -> None:
