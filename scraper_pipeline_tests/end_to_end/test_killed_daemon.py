@@ -21,12 +21,12 @@ PAGES = [*range(5, 25), *range(40, 50)]
 FAULTS = '{"never_finish": {"url_contains": "/site/pages/4"}}'
 WORKSPACE = ("-w", str(project_folder() / "workspace.yaml"))
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.postgres]
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def environ(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Mapping[str, str]]:
-    """Ledger and Dagster's own storage: files of SQLite, or two databases of Postgres as in production."""
+@pytest.fixture
+def environ(postgres_server: EphemeralPostgres, tmp_path: Path) -> Iterator[Mapping[str, str]]:
+    """Ledger and Dagster's own storage: two databases of Postgres, as in production."""
     home = tmp_path / "dagster"
     home.mkdir()
     given = {
@@ -37,12 +37,8 @@ def environ(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Mapping[
         "SCRAPER_TARGETS": str(tmp_path / "targets.txt"),
         "SCRAPER_DRAIN_QUIET_SECONDS": QUIET_SECONDS,
     }
-    if request.param == "sqlite":
-        shutil.copy(project_folder() / "scraper_pipeline" / "local" / "dagster.yaml", home / "dagster.yaml")
-        yield {**given, "SCRAPER_LEDGER_URL": f"sqlite:///{tmp_path / 'ledger.db'}"}
-        return
     shutil.copy(project_folder() / "deploy" / "dagster.yaml", home / "dagster.yaml")
-    server: EphemeralPostgres = request.getfixturevalue("postgres_server")
+    server = postgres_server
     with server.database() as ledger, server.database() as storage:
         yield {
             **given,

@@ -13,6 +13,9 @@ from scraper_pipeline.sandbox.rules import OddForm
 from scraper_pipeline_tests.integration.ledger.driving import contents, rows
 from scraper_pipeline_tests.integration.lifecycle.world import DAY, World
 
+# What the ledger does here, its own tests try on both databases.
+pytestmark = pytest.mark.parametrize("fresh_url", ["sqlite"], indirect=True)
+
 UNREADABLE_FORMS = {"words"}
 
 

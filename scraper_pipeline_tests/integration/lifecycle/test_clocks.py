@@ -11,6 +11,9 @@ from scraper_pipeline.ledger import Channel
 from scraper_pipeline.sandbox.clock import Clock
 from scraper_pipeline_tests.integration.lifecycle.world import DAY, World, WorldClock
 
+# What the ledger does here, its own tests try on both databases.
+pytestmark = pytest.mark.parametrize("fresh_url", ["sqlite"], indirect=True)
+
 HOUR = 3600.0
 
 

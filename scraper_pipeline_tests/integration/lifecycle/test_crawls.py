@@ -14,6 +14,9 @@ from scraper_pipeline.target_lists import make_target
 from scraper_pipeline_tests.integration.ledger.driving import rows
 from scraper_pipeline_tests.integration.lifecycle.world import DAY, World, WorldClock
 
+# What the ledger does here, its own tests try on both databases.
+pytestmark = pytest.mark.parametrize("fresh_url", ["sqlite"], indirect=True)
+
 POST = "POST /v1/crawl"
 
 

@@ -10,6 +10,9 @@ from scraper_pipeline.ledger.schema import jobs, processed_events
 from scraper_pipeline_tests.integration.ledger.driving import contents, rows
 from scraper_pipeline_tests.integration.lifecycle.world import DAY, World
 
+# What the ledger does here, its own tests try on both databases.
+pytestmark = pytest.mark.parametrize("fresh_url", ["sqlite"], indirect=True)
+
 
 def _submit_endless(world: World) -> str:
     world.service.set_faults(never_finish=True)

@@ -11,6 +11,9 @@ from scraper_pipeline.sandbox import SandboxConfig, SandboxServer
 from scraper_pipeline_tests.integration.ledger.driving import rows
 from scraper_pipeline_tests.integration.lifecycle.world import DAY, World, WorldClock
 
+# What the ledger does here, its own tests try on both databases.
+pytestmark = pytest.mark.parametrize("fresh_url", ["sqlite"], indirect=True)
+
 
 @pytest.fixture(params=["verbatim"])
 def service(request: pytest.FixtureRequest, world_clock: WorldClock) -> Iterator[SandboxServer]:

@@ -12,6 +12,9 @@ from scraper_pipeline.scraper_api import DeadlineExceeded, ServerError
 from scraper_pipeline_tests.integration.ledger.driving import execute, rows
 from scraper_pipeline_tests.integration.lifecycle.world import DAY, World
 
+# What the ledger does here, its own tests try on both databases.
+pytestmark = pytest.mark.parametrize("fresh_url", ["sqlite"], indirect=True)
+
 NEXT_DAY = "2026-03-02"
 
 
