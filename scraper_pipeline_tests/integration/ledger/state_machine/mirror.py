@@ -71,9 +71,9 @@ class MirroredSubmissions(SubmissionStore):
     model: Model
     evidence: Evidence
 
-    def plan(self, partition_key: str, targets: Iterable[Target]) -> PlanReport:
+    def plan(self, partition_key: str, targets: Iterable[Target], *more: Any) -> PlanReport:
         targets = list(targets)
-        report = super().plan(partition_key, targets)
+        report = super().plan(partition_key, targets, *more)
         planned = self.model.plan(partition_key, targets)
         assert report == PlanReport(planned, len(targets) - planned)
         return report
