@@ -15,7 +15,8 @@ _SPENDING = "scraper_pipeline_tests/integration/ledger/test_spending.py"
 _RECORDING = "scraper_pipeline_tests/integration/ledger/test_recording.py"
 _SUBMISSION = "scraper_pipeline_tests/integration/lifecycle/test_submission.py"
 
-_OTHERS_OF_THE_URL = ".where(same_url, waiting, or_(sending, and_(planned, earlier_here)))"
+_OTHERS_OF_THE_URL = ".where(same_url, waiting, case((sending, true()), else_=earlier_here))"
+_ONLY_PLANNED = ".where(same_url, other.c.state == LITERAL[State.PLANNED], earlier_here)"
 _UPDATE_CHECKS_STATE = Edit(CLAIMS, ", in_state(State.PLANNED))\n", ")\n")
 _CHOICE_CHECKS_STATE = Edit(
     CLAIMS,
@@ -57,13 +58,13 @@ _RECORD_GUARD = ".where(_row.request_id == acceptance.request_id, in_state(State
 CLAIMING = (
     Breakage(
         "a URL is claimed while it is being sent",
-        (Edit(CLAIMS, _OTHERS_OF_THE_URL, ".where(same_url, waiting, planned, earlier_here)"),),
+        (Edit(CLAIMS, _OTHERS_OF_THE_URL, _ONLY_PLANNED),),
         (f"{_CLAIMING}::test_a_url_is_not_sent_for_two_days_at_once",),
     ),
     Breakage(
         "a URL is claimed while it is being sent, with no index against it",
         (
-            Edit(CLAIMS, _OTHERS_OF_THE_URL, ".where(same_url, waiting, planned, earlier_here)"),
+            Edit(CLAIMS, _OTHERS_OF_THE_URL, _ONLY_PLANNED),
             *_INDEX_OF_SENDING,
         ),
         (f"{_CLAIMING}::test_a_url_is_not_sent_for_two_days_at_once",),

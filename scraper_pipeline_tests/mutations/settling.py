@@ -192,10 +192,8 @@ GIVING_UP = (
             ),
             Edit(
                 OUTCOMES,
-                "result.is_empty\n                    moves.partitions.add(row.partition_key)\n"
-                "                if is_given_up:\n",
-                "result.is_empty\n                    moves.partitions.add(row.partition_key)\n"
-                "                if False:\n",
+                "perhaps the only one\n                if is_given_up:\n",
+                "perhaps the only one\n                if False:\n",
             ),
         ),
         (f"{_LEDGER}/test_giving_up.py",),

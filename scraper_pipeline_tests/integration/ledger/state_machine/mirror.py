@@ -29,6 +29,7 @@ from scraper_pipeline.ledger import (
     Target,
     Which,
 )
+from scraper_pipeline.ledger.lists import ListTerms
 from scraper_pipeline.ledger.news import NewsStore
 from scraper_pipeline.ledger.outcomes import OutcomeStore
 from scraper_pipeline.ledger.resubmissions import ResubmissionStore
@@ -71,11 +72,11 @@ class MirroredSubmissions(SubmissionStore):
     model: Model
     evidence: Evidence
 
-    def plan(self, partition_key: str, targets: Iterable[Target], *more: Any) -> PlanReport:
-        targets = list(targets)
-        report = super().plan(partition_key, targets, *more)
-        planned = self.model.plan(partition_key, targets)
-        assert report == PlanReport(planned, len(targets) - planned)
+    def _plan(self, partition_key: str, chunk: Sequence[Target], terms: ListTerms) -> PlanReport:
+        """One transaction of a plan, which may be broken off before it notes that all of the list is there."""
+        report = super()._plan(partition_key, chunk, terms)
+        planned = self.model.plan(partition_key, chunk)
+        assert report == PlanReport(planned, len(chunk) - planned)
         return report
 
     def claim(
