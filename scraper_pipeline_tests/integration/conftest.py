@@ -19,3 +19,9 @@ def impatient_client(monkeypatch: pytest.MonkeyPatch) -> None:
         least_request_seconds=0.5,
     )
     monkeypatch.setattr(scraper, "ScraperClient", partial(ScraperClient, policy=policy))
+
+
+@pytest.fixture
+def hasty_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waits between tries are hundredths of seconds; an answer is awaited as long as ever."""
+    monkeypatch.setattr(scraper, "ScraperClient", partial(ScraperClient, policy=RetryPolicy(first_wait=0.01)))

@@ -78,7 +78,7 @@ def test_an_empty_balance_stops_the_run_and_leaves_the_rest_planned(
     _recovers(pipeline)
 
 
-@pytest.mark.usefixtures("impatient_client")
+@pytest.mark.usefixtures("hasty_client")
 @on_sqlite
 def test_a_host_that_refuses_connections_leaves_everything_planned(
     pipeline: Pipeline, refusing_host: str, monkeypatch: pytest.MonkeyPatch

@@ -40,10 +40,6 @@ URLS = [f"https://site.test/{number}" for number in range(6)]
 LOST = GivenUp(LetterCode.LOST, "The service does not know it.")
 
 
-def planning(ledger: Ledger, clock: HandClock) -> Transition:
-    return lambda: ledger.submissions.plan(DAY, [target(url) for url in URLS])
-
-
 def claiming(ledger: Ledger, clock: HandClock) -> Transition:
     plan(ledger, *URLS)
     return lambda: claim(ledger)
@@ -97,7 +93,7 @@ def settling(ledger: Ledger, clock: HandClock) -> Transition:
 
 @pytest.mark.parametrize(
     "prepare",
-    [planning, claiming, recording, refusing, releasing, resolving, parking_unresolved, settling],
+    [claiming, recording, refusing, releasing, resolving, parking_unresolved, settling],
 )
 def test_a_transition_happens_whole_or_not_at_all(
     ledger: Ledger, clock: HandClock, prepare: Preparation
@@ -116,6 +112,30 @@ def test_a_transition_happens_whole_or_not_at_all(
     assert nth > 1
     assert contents(ledger) != before
     assert ledger.audit.check() == []
+
+
+def test_planning_that_is_broken_off_anywhere_counts_as_unfinished_and_is_made_good_by_the_next(
+    ledger: Ledger,
+) -> None:
+    """Its beginning, each of its chunks and its end are transitions of their own."""
+    targets = [target(url) for url in URLS]
+    nth, is_whole = 0, False
+    while not is_whole:
+        nth += 1
+        day = f"2026-03-{nth:02}"
+        try:
+            with interrupting(ledger.engine, nth):
+                ledger.submissions.plan(day, targets)
+            is_whole = True
+        except Interrupted:
+            assert ledger.progress.of(day).targets in (0, len(URLS)), "half a chunk"
+            assert ledger.lists.planned(day) == []
+            ledger.submissions.plan(day, targets)
+        assert ledger.progress.of(day).targets == len(URLS)
+        assert ledger.lists.unfinished(day) == []
+        assert [one.pages for one in ledger.lists.planned(day)] == [len(URLS)]
+        assert ledger.audit.check() == []
+    assert nth > 4
 
 
 def test_a_commit_of_every_outcome_has_many_places_to_be_broken_off_at(
