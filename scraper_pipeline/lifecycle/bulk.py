@@ -35,7 +35,7 @@ from scraper_pipeline.scraper_api import (
     ScraperClient,
 )
 
-DOUBTS = 5  # readings of a page that is not what the counts promise, before it is taken as it is
+DOUBTS = 5  # tries at a page that is not what the counts promise, before it is taken as it is
 _TOO_LARGE = Failure(LetterCode.TOO_LARGE, "The page is there, and is larger than is read.", retryable=False)
 _UNREADABLE = Failure(LetterCode.UNREADABLE, "The page is there, and can't be read.", retryable=False)
 
@@ -64,6 +64,7 @@ class BulkReading:
     _unreadable: int = 0
     _running: set[str] = field(default_factory=set)
     _is_in_doubt: bool = False
+    _doubted: set[int] = field(default_factory=set)
 
     async def next(self) -> JobOutcome:
         """The next outcome. Raises ScraperError, with what was read before already handed over."""
@@ -120,9 +121,12 @@ class BulkReading:
                     raise answer
                 break
             items += self._take(answer)
-            if self._may_change(answer):
-                self._is_in_doubt = True
+            if self._pages_read not in self._doubted and self._may_change(answer):
+                # Runs may have died in all tries but this one: even past the last doubt the page is read once more.
+                self._is_in_doubt = self.job.tries <= DOUBTS
+                self._doubted.add(self._pages_read)
                 return self._part(items)
+            items += self._count_lost(answer)
             self._pages_read += 1
             is_last = self._is_last(answer)
             if is_last:
@@ -140,12 +144,11 @@ class BulkReading:
         return Ended(tuple(items), self._whole.status, self._whole.completed_at, invalid)
 
     def _may_change(self, parts: Sequence[Batch | Crawl]) -> bool:
-        """Whether this page lacks items that the count promises, or has some that still run: it is read again later.
+        """Whether this page lacks items that the count promises, or has some that still run: it is read again.
 
-        What stays so over several readings is taken for what there is.
+        What stays so is taken for what there is.
         """
-        if self.job.tries > DOUBTS or self._whole is None:
-            return False
+        assert self._whole is not None  # noqa: S101 (looked at before)
         lines = sum(len(part.items) + part.unreadable + part.too_large for part in parts)
         total = self._whole.total
         promised = (
@@ -177,8 +180,6 @@ class BulkReading:
     def _take(self, parts: Iterable[Batch | Crawl]) -> list[ItemOutcome]:
         taken = []
         for part in parts:
-            self._too_large += part.too_large
-            self._unreadable += part.unreadable
             for item in part.items:
                 key = self._key_of(item)
                 if not item.is_terminal:
@@ -186,10 +187,17 @@ class BulkReading:
                 elif key not in self._seen:
                     self._seen.add(key)
                     taken.append(self._outcome(key, item))
-            if self.job.kind == Kind.CRAWL:
-                # Pages that can't be read have no row of their own: they are counted with those that failed.
-                taken += [ItemOutcome("", _UNREADABLE)] * (part.too_large + part.unreadable)
         return taken
+
+    def _count_lost(self, parts: Sequence[Batch | Crawl]) -> list[ItemOutcome]:
+        """Count items that are there and can't be had; those of a crawl, without rows of their own, are outcomes."""
+        too_large = sum(part.too_large for part in parts)
+        unreadable = sum(part.unreadable for part in parts)
+        self._too_large += too_large
+        self._unreadable += unreadable
+        return (
+            [ItemOutcome("", _UNREADABLE)] * (too_large + unreadable) if self.job.kind == Kind.CRAWL else []
+        )
 
     def _key_of(self, item: BatchItem | CrawlItem) -> str:
         """The key of the item's row: by its URL as it was sent, or else by the only one that means the same."""

@@ -68,9 +68,12 @@ async def _find_batch(
 
 
 async def _urls_held(search: Search, job_id: str, request: OverdueSubmission) -> int | None:
-    """How many URLs a batch holds if all are the request's, 0 if others are there, None if that can't be told."""
+    """How many URLs a batch holds if all are the request's, 0 if others are there, None if that can't be told.
+
+    A batch that shows nothing of what it counts has told nothing.
+    """
     sent, held, is_readable = {spelling(url) for url in request.urls}, 0, True
-    marker = mark_url("", request.request_id)
+    marker, counted = mark_url("", request.request_id), None
     try:
         async for part in search.client.read_batch(job_id, budget=search.seconds_left()):
             if any(spelling(item.url) not in sent for item in part.items):
@@ -79,9 +82,10 @@ async def _urls_held(search: Search, job_id: str, request: OverdueSubmission) ->
                 return 0  # a batch of ours, of another request
             held += len(part.items)
             is_readable = is_readable and not (part.unreadable or part.too_large)
+            counted = part.total
     except (JobExpired, JobNotFound):
         return None
-    return held if held or is_readable else None
+    return held if held or (is_readable and not counted) else None
 
 
 async def _find_crawl(

@@ -19,6 +19,7 @@ LEAST_REQUESTS = 4
 LOOK_LIMIT = 10_000
 POLL_LEASE = "poll"
 EVERYWHERE = "*"
+WATCH_INTERVAL = timedelta(minutes=10)  # between looks at what was given up, or is left to settlement
 KNOWN_STATUSES = TERMINAL_STATUSES | {"expired", "queued", "processing"}
 _MISSING_AFTER_LOOKS = 3
 
@@ -116,15 +117,15 @@ def _conclude(
             looks[job.job_id] = None
         elif job.given_up:
             watched = not is_past(ledger, job.accepted_at, policy.watch_for)
-            looks[job.job_id] = now + timedelta(minutes=10) if watched else None
+            looks[job.job_id] = now + WATCH_INTERVAL if watched else None
         elif is_past(ledger, job.accepted_at, policy.job_timeout):
             report.overdue += 1
             to_settle.append(job.job_id)
-            looks[job.job_id] = None
+            looks[job.job_id] = now + WATCH_INTERVAL  # it may have been given up while it was looked at
         elif line is None and job.looks >= _MISSING_AFTER_LOOKS:
             report.missing += 1
             to_settle.append(job.job_id)
-            looks[job.job_id] = None
+            looks[job.job_id] = now + WATCH_INTERVAL
     for job_id in ledger.news.watched(this_round.besides.keys() - seen.keys()):
         ended.append(job_id)
         looks[job_id], statuses[job_id] = None, this_round.besides[job_id].status

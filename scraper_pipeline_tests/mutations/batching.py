@@ -1,22 +1,49 @@
 """Breakages of what the rules say of batches."""
 
-from scraper_pipeline_tests.mutations.breakage import Breakage, Edit
-from scraper_pipeline_tests.mutations.resolving import CANDIDATES
+from scraper_pipeline_tests.mutations.breakage import MACHINE, Breakage, Edit
+from scraper_pipeline_tests.mutations.resolving import CANDIDATES, RESUBMITTING
+from scraper_pipeline_tests.mutations.sending import (
+    CLAIMS,
+    INDEX_OF_SENDING,
+    ONLY_SENDING,
+    OTHERS_OF_THE_URL,
+    RECORD_GUARD,
+    SUBMISSIONS,
+)
 
 BULK = "scraper_pipeline/lifecycle/bulk.py"
 SUBMITTING = "scraper_pipeline/lifecycle/submission.py"
 OUTCOMES = "scraper_pipeline/ledger/outcomes.py"
-_SETTLING = "scraper_pipeline_tests/integration/ledger/test_settling.py"
+CLAIMED_JOBS = "scraper_pipeline/ledger/claims.py"
+_LEDGER = "scraper_pipeline_tests/integration/ledger"
 _DOUBTFUL = "scraper_pipeline_tests/integration/lifecycle/test_doubtful_results.py"
 _BATCHES = "scraper_pipeline_tests/integration/lifecycle/test_batches.py"
 
+_FIRST_OF_REQUEST = """.where(
+                    _row.id.in_(
+                        select(other.c.id)
+                        .where(other.c.request_id == acceptance.request_id, other.c.state == State.SENDING)
+                        .limit(1)
+                    ),
+                    ~bound_elsewhere,
+                )"""
+_ROW_BY_ROW = """            if all(acceptance.kind != Kind.BATCH for acceptance in accepted):
+                with self.writing() as connection:
+                    return self._bind(connection, accepted, first_look_at)
+            moved = [1]
+            while moved[-1]:
+                with self.writing() as connection:
+                    moved.append(self._bind(connection, accepted, first_look_at))
+            return sum(moved) - 1
+"""
 
-def _of_batches(name: str, edit: Edit, *tests: str) -> Breakage:
+
+def _of_batches(name: str, edit: Edit, *tests: str, by_machine: bool = True) -> Breakage:
     return Breakage(
         name,
         (edit,),
-        tuple(test if "::" in test else f"{_BATCHES}::{test}" for test in tests),
-        by_machine=False,
+        tuple(test if "::" in test or test == MACHINE else f"{_BATCHES}::{test}" for test in tests),
+        by_machine,
     )
 
 
@@ -71,6 +98,7 @@ BATCHES = (
             "self._pages_read = self._began_at = 0",
         ),
         "test_a_run_that_is_killed_between_pages_is_taken_up_where_it_stopped",
+        by_machine=False,
     ),
     _of_batches(
         "a URL that the service named invalid is tried again",
@@ -99,18 +127,111 @@ BATCHES = (
     ),
     _of_batches(
         "a page of results that is short counts as read",
-        Edit(BULK, "if self._may_change(answer):", "if False:"),
+        Edit(BULK, "if self._pages_read not in self._doubted and self._may_change(answer):", "if False:"),
         f"{_DOUBTFUL}::test_an_empty_page_of_results_is_read_again_and_not_paid_again",
     ),
     _of_batches(
         "a refused batch parks all of its rows",
         Edit(SUBMITTING, "if isinstance(answer, RefusedSubmission) and len(request) > 1:", "if False:"),
         "test_a_batch_that_is_refused_is_sent_one_by_one",
+        by_machine=False,
     ),
     Breakage(
         "a job is stamped while a row still waits for it",
         (Edit(OUTCOMES, "_event.processed_at.is_(None), left == 0)", "_event.processed_at.is_(None))"),),
-        (f"{_SETTLING}::test_a_job_is_not_stamped_while_a_row_still_waits_for_it",),
+        (f"{_LEDGER}/test_settling.py::test_a_job_is_not_stamped_while_a_row_still_waits_for_it",),
+        by_machine=False,
+    ),
+    Breakage(
+        "given_up_is_not_left: a job is stamped while a row that was given up may be stored after all",
+        (
+            Edit(
+                OUTCOMES,
+                "or_(in_state(State.ACCEPTED), and_(in_state(State.DEAD), _row.given_up)),\n",
+                "in_state(State.ACCEPTED),\n",
+            ),
+        ),
+        (f"{_LEDGER}/test_settling.py::test_a_job_is_not_stamped_while_a_row_still_waits_for_it",),
+        by_machine=False,
+    ),
+    Breakage(
+        "batch_all_or_nothing: the rows of a batch are recorded one by one",
+        (
+            Edit(SUBMISSIONS, RECORD_GUARD, _FIRST_OF_REQUEST),
+            Edit(
+                SUBMISSIONS,
+                "            with self.writing() as connection:\n"
+                "                return self._bind(connection, accepted, first_look_at)\n",
+                _ROW_BY_ROW,
+            ),
+        ),
+        (f"{_LEDGER}/test_atomicity.py::test_a_transition_happens_whole_or_not_at_all",),
+    ),
+    Breakage(
+        "no_url_twice_in_batch: a batch carries a URL twice",
+        (Edit(CLAIMS, OTHERS_OF_THE_URL, ONLY_SENDING), *INDEX_OF_SENDING),
+        (f"{_LEDGER}/test_batches.py::test_a_batch_carries_a_url_once",),
+        also_broken="the unique index",
+    ),
+    _of_batches(
+        "rows with other options go into a batch",
+        Edit(CLAIMS, "                _row.options == first.options,\n", ""),
+        "test_a_batch_holds_equal_options_only_and_none_that_no_batch_takes",
+    ),
+    _of_batches(
+        "a row that was set apart goes into a batch again",
+        Edit(CLAIMS, "first.kind != Kind.ALONE and terms.fits(", "terms.fits("),
+        f"{_LEDGER}/test_batches.py::test_rows_of_a_batch_that_was_refused_as_a_whole_go_into_no_batch_again",
+    ),
+    _of_batches(
+        "rows of a batch that never arrived go into a batch again",
+        Edit(
+            SUBMISSIONS, "kind=case((_row.kind == Kind.BATCH, Kind.ALONE), else_=_row.kind)", "kind=_row.kind"
+        ),
+        f"{_LEDGER}/test_batches.py::test_rows_of_a_batch_that_never_arrived_go_into_no_batch_again",
+    ),
+    _of_batches(
+        "what the service left out of a batch waits for an item",
+        Edit(SUBMISSIONS, "                self._park_invalid(connection, acceptance, now)\n", ""),
+        "test_urls_that_the_service_takes_for_invalid_are_parked_with_the_reason",
+    ),
+    _of_batches(
+        "an item counts as missing that two readings in different orders have not seen",
+        Edit(BULK, "if missing and self._began_at and self.job.kind == Kind.BATCH:", "if False:"),
+        MACHINE,
+        by_machine=False,
+    ),
+    _of_batches(
+        "runs that died count as readings of a page that is short",
+        Edit(
+            BULK,
+            "if self._pages_read not in self._doubted and self._may_change(answer):",
+            "if self.job.tries <= DOUBTS and self._may_change(answer):",
+        ),
+        f"{_DOUBTFUL}::test_runs_that_died_are_no_readings_of_an_empty_page",
+        by_machine=False,
+    ),
+    _of_batches(
+        "a lost batch that shows nothing is taken for another program's",
+        Edit(CANDIDATES, "return held if held or (is_readable and not counted) else None", "return held"),
+        f"{_DOUBTFUL}::test_a_lost_batch_of_which_the_only_page_comes_empty_is_not_paid_again",
+    ),
+    _of_batches(
+        "a batch that was given up, and is there, is submitted again",
+        Edit(
+            RESUBMITTING, 'job.status == "completed" or not isinstance(job, Job)', 'job.status == "completed"'
+        ),
+        MACHINE,
+        by_machine=False,
+    ),
+    _of_batches(
+        "a reading does not see the rows that were given up",
+        Edit(
+            CLAIMED_JOBS,
+            "waiting = or_(in_state(State.ACCEPTED), and_(in_state(State.DEAD), _row.given_up))",
+            "waiting = in_state(State.ACCEPTED)",
+        ),
+        MACHINE,
         by_machine=False,
     ),
 )

@@ -15,7 +15,8 @@ _SPENDING = "scraper_pipeline_tests/integration/ledger/test_spending.py"
 _RECORDING = "scraper_pipeline_tests/integration/ledger/test_recording.py"
 _SUBMISSION = "scraper_pipeline_tests/integration/lifecycle/test_submission.py"
 
-_OTHERS_OF_THE_URL = ".where(same_url, waiting, case((sending, true()), else_=earlier_here))"
+OTHERS_OF_THE_URL = ".where(same_url, waiting, case((sending, true()), else_=earlier_here))"
+ONLY_SENDING = ".where(same_url, sending)"
 _ONLY_PLANNED = ".where(same_url, other.c.state == LITERAL[State.PLANNED], earlier_here)"
 _UPDATE_CHECKS_STATE = Edit(CLAIMS, ", in_state(State.PLANNED))\n", ")\n")
 _CHOICE_CHECKS_STATE = Edit(
@@ -28,7 +29,7 @@ _CHOICE_LOCKS = Edit(
     "            .limit(limit)\n            .with_for_update(skip_locked=True)\n",
     "            .limit(limit)\n",
 )
-_INDEX_OF_SENDING = (
+INDEX_OF_SENDING = (
     Edit(
         SCHEMA,
         '_partial("uq_submissions_sending_url", _c.account, _c.url_hash, where=_sending, unique=True)',
@@ -53,32 +54,32 @@ _INDEX_OF_ITEMS = (
         'op.create_index("uq_submissions_job_item", "submissions", ["job_id", "item_key"])',
     ),
 )
-_RECORD_GUARD = ".where(_row.request_id == acceptance.request_id, in_state(State.SENDING), ~bound_elsewhere)"
+RECORD_GUARD = ".where(_row.request_id == acceptance.request_id, in_state(State.SENDING), ~bound_elsewhere)"
 
 CLAIMING = (
     Breakage(
         "a URL is claimed while it is being sent",
-        (Edit(CLAIMS, _OTHERS_OF_THE_URL, _ONLY_PLANNED),),
+        (Edit(CLAIMS, OTHERS_OF_THE_URL, _ONLY_PLANNED),),
         (f"{_CLAIMING}::test_a_url_is_not_sent_for_two_days_at_once",),
     ),
     Breakage(
         "a URL is claimed while it is being sent, with no index against it",
         (
-            Edit(CLAIMS, _OTHERS_OF_THE_URL, _ONLY_PLANNED),
-            *_INDEX_OF_SENDING,
+            Edit(CLAIMS, OTHERS_OF_THE_URL, _ONLY_PLANNED),
+            *INDEX_OF_SENDING,
         ),
         (f"{_CLAIMING}::test_a_url_is_not_sent_for_two_days_at_once",),
         also_broken="the unique index",
     ),
     Breakage(
         "the index 'one sending row a URL' is dropped",
-        _INDEX_OF_SENDING,
+        INDEX_OF_SENDING,
         (f"{_CLAIMING}::test_the_database_itself_refuses_a_second_sending_row_of_a_url",),
         by_machine=False,
     ),
     Breakage(
         "one claim takes a URL twice",
-        (Edit(CLAIMS, _OTHERS_OF_THE_URL, ".where(same_url, sending)"),),
+        (Edit(CLAIMS, OTHERS_OF_THE_URL, ONLY_SENDING),),
         (f"{_CLAIMING}::test_two_targets_of_one_url_are_not_sent_in_one_batch",),
     ),
     Breakage(
@@ -132,7 +133,7 @@ ANSWERS = (
     ),
     Breakage(
         "an answer is recorded whatever its request",
-        (Edit(SUBMISSIONS, _RECORD_GUARD, ".where(in_state(State.SENDING), ~bound_elsewhere)"),),
+        (Edit(SUBMISSIONS, RECORD_GUARD, ".where(in_state(State.SENDING), ~bound_elsewhere)"),),
         (f"{_RECORDING}::test_a_late_answer_to_an_earlier_request_changes_nothing",),
     ),
     Breakage(
@@ -140,7 +141,7 @@ ANSWERS = (
         (
             Edit(
                 SUBMISSIONS,
-                _RECORD_GUARD,
+                RECORD_GUARD,
                 ".where(_row.request_id == acceptance.request_id, ~bound_elsewhere)",
             ),
         ),
@@ -152,7 +153,7 @@ ANSWERS = (
         (
             Edit(
                 SUBMISSIONS,
-                _RECORD_GUARD,
+                RECORD_GUARD,
                 ".where(_row.request_id == acceptance.request_id, in_state(State.SENDING))",
             ),
             *_INDEX_OF_ITEMS,

@@ -7,6 +7,7 @@ OUTCOMES = "scraper_pipeline/ledger/outcomes.py"
 CLAIMS = "scraper_pipeline/ledger/claims.py"
 NEWS = "scraper_pipeline/ledger/news.py"
 INBOX = "scraper_pipeline/ledger/inbox.py"
+POLLING = "scraper_pipeline/lifecycle/polling.py"
 VERDICTS = "scraper_pipeline/lifecycle/verdicts.py"
 _LEDGER = "scraper_pipeline_tests/integration/ledger"
 
@@ -216,6 +217,14 @@ GIVING_UP = (
         (f"{_LEDGER}/test_rows_left_alone.py"
          "::test_a_job_that_is_given_up_once_more_leaves_the_attempt_that_followed_it_alone",),
         also_broken="the guard of the update",
+    ),
+    Breakage(
+        "a poll ends the watch over a job that was given up while it looked",
+        (
+            Edit(POLLING, "now + WATCH_INTERVAL  # it may have been given up while it was looked at", "None"),
+        ),
+        ("scraper_pipeline_tests/integration/lifecycle/test_polling.py"
+         "::test_a_job_that_is_given_up_while_a_poll_looks_at_it_stays_under_watch",),
     ),
     Breakage(
         "one 404 is enough to call a job lost",

@@ -6,10 +6,13 @@ import pytest
 
 from scraper_pipeline.ledger import (
     AcceptedSubmission,
+    BatchTerms,
     GivenUp,
+    Kind,
     Ledger,
     LetterCode,
     RefusedSubmission,
+    hash_url,
 )
 from scraper_pipeline_tests.integration.ledger.driving import (
     DAY,
@@ -55,6 +58,15 @@ def recording(ledger: Ledger, clock: HandClock) -> Transition:
     return lambda: ledger.submissions.record_accepted(answers, clock.now)
 
 
+def recording_a_batch(ledger: Ledger, clock: HandClock) -> Transition:
+    plan(ledger, *URLS)
+    request_id = ledger.submissions.claim(DAY, 0, LEASE, BatchTerms(2, 10, lambda options: True))[
+        0
+    ].request_id
+    answer = AcceptedSubmission(request_id, "one job", Kind.BATCH, frozenset({hash_url(URLS[0])}))
+    return lambda: ledger.submissions.record_accepted([answer], clock.now)
+
+
 def refusing(ledger: Ledger, clock: HandClock) -> Transition:
     plan(ledger, *URLS)
     refusals = [RefusedSubmission(one.request_id, "INVALID_URL", "No.") for one in claim(ledger)]
@@ -93,7 +105,16 @@ def settling(ledger: Ledger, clock: HandClock) -> Transition:
 
 @pytest.mark.parametrize(
     "prepare",
-    [claiming, recording, refusing, releasing, resolving, parking_unresolved, settling],
+    [
+        claiming,
+        recording,
+        recording_a_batch,
+        refusing,
+        releasing,
+        resolving,
+        parking_unresolved,
+        settling,
+    ],
 )
 def test_a_transition_happens_whole_or_not_at_all(
     ledger: Ledger, clock: HandClock, prepare: Preparation

@@ -199,7 +199,10 @@ def test_an_item_of_a_url_that_nobody_asked_for_is_not_stored(ledger: Ledger) ->
     assert [row.url for row in rows(ledger, select(results))] == [A]
 
 
-def test_a_job_is_not_stamped_while_a_row_still_waits_for_it(ledger: Ledger) -> None:
+@pytest.mark.parametrize(("state", "given_up"), [("accepted", False), ("dead", True)])
+def test_a_job_is_not_stamped_while_a_row_still_waits_for_it(
+    ledger: Ledger, state: str, given_up: bool
+) -> None:
     """Another row is bound to the job after its rows were locked, and before the stamp."""
     [job] = accept(ledger, A)
     bring_news(ledger, job)
@@ -211,9 +214,10 @@ def test_a_job_is_not_stamped_while_a_row_still_waits_for_it(ledger: Ledger) -> 
         if statement.startswith("UPDATE processed_events SET") and "processed_at=" in statement:
             connection.execute(
                 text(
-                    "UPDATE submissions SET state = 'accepted', job_id = :job, item_key = 'b' WHERE request_id = :r"
+                    "UPDATE submissions SET state = :state, given_up = :given_up, job_id = :job, item_key = 'b' "
+                    "WHERE request_id = :request"
                 ),
-                {"job": job, "r": late.request_id},
+                {"job": job, "request": late.request_id, "state": state, "given_up": given_up},
             )
 
     event.listen(ledger.engine, "before_cursor_execute", bind_another)

@@ -8,14 +8,18 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from scraper_pipeline.ledger import Channel, Target
+from scraper_pipeline.ledger import Channel, Kind, Target
 from scraper_pipeline.ledger.schema import jobs, results, submissions
 from scraper_pipeline.lifecycle import ResubmissionReport, resubmit_targets
+from scraper_pipeline.lifecycle.bulk import DOUBTS
 from scraper_pipeline.sandbox import SandboxConfig, SandboxServer
 from scraper_pipeline.sandbox.clock import Clock
 from scraper_pipeline.scraper_api import NetworkError, ScraperClient
 from scraper_pipeline_tests.integration.ledger.driving import rows
 from scraper_pipeline_tests.integration.lifecycle.world import DAY, World, WorldClock
+
+# What the ledger does here, its own tests try on both databases.
+pytestmark = pytest.mark.parametrize("fresh_url", ["sqlite"], indirect=True)
 
 
 @dataclass
@@ -87,6 +91,27 @@ async def test_an_empty_page_of_results_is_read_again_and_not_paid_again(world: 
     world.settle()
     await world.bring_to_an_end()
     assert (_charged(world), _states(world)) == (120, {"stored": 120})
+
+
+async def test_runs_that_died_are_no_readings_of_an_empty_page(world: World) -> None:
+    await world.submit(*world.urls(60))
+    _bring_news(world)
+    for _ in range(DOUBTS):
+        world.ledger.outcomes.claim(DAY, 1, 1.0, (Kind.BATCH,))
+        world.clock.advance(2)
+    world.service.set_faults(results_empty_page={"page": 1, "count": 1})
+    world.settle()
+    assert (_charged(world), _states(world)) == (60, {"stored": 60})
+
+
+async def test_a_lost_batch_of_which_the_only_page_comes_empty_is_not_paid_again(world: World) -> None:
+    await _lose(world, *world.urls(50))
+    world.await_batches()
+    world.let_grace_pass()
+    world.service.set_faults(results_empty_page={"page": 1, "count": 1})
+    report = await world.resolve()
+    assert (report.planned_again, report.waiting) == (0, 50)
+    assert (await world.resolve()).bound == 50
 
 
 async def test_an_empty_page_of_a_crawl_loses_none_of_its_pages(world: World) -> None:

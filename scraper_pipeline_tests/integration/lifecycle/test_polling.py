@@ -14,6 +14,9 @@ from scraper_pipeline.scraper_api import ServerError
 from scraper_pipeline_tests.integration.ledger.driving import Interrupted, finish, rows
 from scraper_pipeline_tests.integration.lifecycle.world import DAY, World
 
+# What the ledger does here, its own tests try on both databases.
+pytestmark = pytest.mark.parametrize("fresh_url", ["sqlite"], indirect=True)
+
 
 def _news(world: World) -> set[str]:
     return {row.job_id for row in rows(world.ledger, select(processed_events)) if row.poll_at is not None}
@@ -301,6 +304,21 @@ async def test_a_given_up_job_that_ends_after_all_is_noticed(world: World) -> No
     assert (await world.poll()).ended == 1
     assert world.settle().stored == 1
     assert world.violations() == []
+
+
+async def test_a_job_that_is_given_up_while_a_poll_looks_at_it_stays_under_watch(world: World) -> None:
+    world.service.set_faults(never_finish=True, latency={"on": "list", "seconds": 0.3})
+    [job] = await _submit(world, world.url("pages/1"))
+    world.clock.advance(world.policy.job_timeout + 1)
+    poll = asyncio.create_task(world.poll())
+    await asyncio.sleep(0.15)
+    finish(world.ledger, {job: GivenUp(LetterCode.TIMED_OUT, "It took too long.")})
+    assert (await poll).overdue == 1
+    world.service.finish_job(job)
+    world.await_ends()
+    world.clock.advance(601)
+    assert (await world.poll()).ended == 1
+    assert world.settle().stored == 1
 
 
 async def test_a_given_up_job_is_not_watched_for_ever(world: World) -> None:

@@ -3,9 +3,9 @@
 import pytest
 from sqlalchemy import select
 
-from scraper_pipeline.ledger import Channel, Which
+from scraper_pipeline.ledger import Channel, LetterFilter, Which
 from scraper_pipeline.ledger.schema import dead_letters, submissions
-from scraper_pipeline.lifecycle import ResubmissionReport, resubmit_targets
+from scraper_pipeline.lifecycle import ResubmissionReport, resubmit_targets, retry_letters
 from scraper_pipeline_tests.integration.ledger.driving import rows
 from scraper_pipeline_tests.integration.lifecycle.world import DAY, World
 
@@ -115,3 +115,26 @@ async def test_a_target_that_is_stored_while_it_is_asked_about_is_not_paid_again
     world.settle()
     assert world.ledger.progress.of(DAY).stored == 1
     assert world.ledger.resubmissions.resubmit(as_read) == 0
+
+
+async def test_chosen_letters_are_retried_as_a_resubmission_of_all_would_do_it(world: World) -> None:
+    await world.submit(world.url("broken/1"), world.url("broken/2"), world.url("broken/3"))
+    world.settle()
+    first, second, third = world.ledger.letters.ids(LetterFilter())
+    world.ledger.letters.discard([first])
+    async with world.client() as client:
+        report = await retry_letters(world.ledger, client, [first, second, 999])
+        assert report == ResubmissionReport(planned=2, pages=2, resolved=1)
+        assert await retry_letters(world.ledger, client, [first, second]) == ResubmissionReport(resolved=2)
+        assert await retry_letters(world.ledger, client, [third], max_pages=0) == ResubmissionReport(beyond=1)
+    assert world.ledger.letters.ids(LetterFilter()) == [third]
+    await world.submit()
+    assert world.posts() == 5
+    assert world.violations() == []
+
+
+async def test_a_chosen_letter_of_a_job_that_still_runs_is_refused(world: World) -> None:
+    await _give_up(world, world.url("pages/1"))
+    async with world.client() as client:
+        report = await retry_letters(world.ledger, client, world.ledger.letters.ids(LetterFilter()))
+    assert report == ResubmissionReport(running=1)

@@ -56,7 +56,7 @@ async def use(limit: Mapping[str, object]) -> tuple[float, float]:
 
 
 async def test_a_limit_is_used_and_hardly_ever_exceeded() -> None:
-    """Three services at once, that count in different ways; how much of a limit is used is a figure of the benchmarks."""
+    """Three services at once, that count in different ways. How much of a limit is used, the benchmarks tell."""
     limits: tuple[Mapping[str, object], ...] = (
         {"rate_form": "bucket"},
         {"rate_form": "fixed", "rate_retry_after": None},

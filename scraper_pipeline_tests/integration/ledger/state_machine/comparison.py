@@ -4,7 +4,7 @@ from collections import Counter
 
 from sqlalchemy import delete, select
 
-from scraper_pipeline.ledger import Ledger, State, Violation
+from scraper_pipeline.ledger import Ledger, Violation, hash_url
 from scraper_pipeline.ledger.schema import (
     dead_letters,
     jobs,
@@ -14,25 +14,28 @@ from scraper_pipeline.ledger.schema import (
     submissions,
 )
 from scraper_pipeline_tests.integration.ledger.state_machine.model import CHANNELS, Model
-from scraper_pipeline_tests.integration.ledger.state_machine.service import MemoryService
+from scraper_pipeline_tests.integration.ledger.state_machine.rows import SENDING
+from scraper_pipeline_tests.integration.ledger.state_machine.service import MemoryService, Page
 
 _row, _letter, _result, _event, _job = (
     submissions.c, dead_letters.c, results.c, processed_events.c, jobs.c,
 )  # fmt: skip
 _READ = {
     "submissions": select(
-        _row.partition_key, _row.target_id, _row.attempt, _row.first_attempt, _row.url, _row.state, _row.not_before,
-        _row.request_id, _row.sent_at, _row.lease_until, _row.job_id, _row.item_key, _row.given_up,
+        _row.partition_key, _row.target_id, _row.attempt, _row.first_attempt, _row.url, _row.kind, _row.state,
+        _row.not_before, _row.request_id, _row.sent_at, _row.lease_until, _row.job_id, _row.item_key, _row.given_up,
     ),
     "dead_letters": select(_letter.partition_key, _letter.target_id, _letter.error_code, _letter.resolution),
     "results": select(
         _result.job_id, _result.item_key, _result.partition_key, _result.target_id, _result.attempt
     ),
     "processed_events": select(
-        _event.job_id, *(_event[f"{channel}_at"] for channel in CHANNELS), _event.available_at, _event.claimed_by,
-        _event.given_up_at.is_not(None), _event.processed_at.is_not(None),
+        _event.job_id, *(_event[f"{channel}_at"] for channel in CHANNELS), _event.available_at, _event.tries,
+        _event.claimed_by, _event.given_up_at.is_not(None), _event.processed_at.is_not(None),
     ),
-    "jobs": select(_job.job_id, _job.partition_key, _job.next_look_at, _job.missing_since),
+    "jobs": select(
+        _job.job_id, _job.partition_key, _job.kind, _job.next_look_at, _job.missing_since, _job.pages_read
+    ),
 }  # fmt: skip
 
 
@@ -54,19 +57,21 @@ def assert_same(ledger: Ledger, model: Model) -> None:
             )
 
 
-def excused_jobs(model: Model, service: MemoryService) -> set[str]:
-    """Jobs whose page may be paid for nothing: other programs', and those of the design's named windows."""
+def excused_pages(model: Model, service: MemoryService) -> set[Page]:
+    """Pages that may be paid for nothing: other programs', and those of the design's named windows."""
     excused = set()
     for job in service.jobs.values():
         rows = [row for row in model.all_rows() if job.made_for and row.request_id == job.made_for]
-        if (
+        is_excused = (
             job.made_for is None
             or job.made_for in model.unresolved_requests
-            or job.job_id in model.lost_and_resubmitted
             or any(row.job_id != job.job_id and is_foreign(service, row.job_id) for row in rows)
-            or (job.is_gone and not any(job_id == job.job_id for job_id, _ in model.results))
-        ):
-            excused.add(job.job_id)
+        )
+        for item in job.items:
+            page = (job.job_id, hash_url(item.url))
+            is_gone = job.is_gone and page not in model.results
+            if is_excused or is_gone or page in model.lost_and_resubmitted:
+                excused.add(page)
     return excused
 
 
@@ -76,18 +81,19 @@ def is_foreign(service: MemoryService, job_id: str | None) -> bool:
 
 def violations(ledger: Ledger, model: Model, service: MemoryService, at_rest: bool) -> list[Violation]:
     """What the audit finds; while work is under way, a page that is paid and on its way home is no violation."""
-    books = service.books(excused_jobs(model, service))
-    under_way = set() if at_rest else _under_way(model, service)
+    books = service.books(excused_pages(model, service))
     against_books = [
         found
         for found in ledger.audit.check_against(books)
-        if found.rule != "paid_is_stored" or not any(job_id in found.detail for job_id in under_way)
+        if at_rest or found.rule != "paid_is_stored" or not _is_under_way(found, model, service)
     ]
     return [*ledger.audit.check(), *against_books]
 
 
-def _under_way(model: Model, service: MemoryService) -> set[str]:
-    """Jobs whose row waits for them, or for the answer that names them."""
-    waiting = {row.job_id for row in model.all_rows() if row.state is State.ACCEPTED or row.is_given_up}
-    sending = {row.request_id for row in model.all_rows(State.SENDING)}
-    return {job.job_id for job in service.jobs.values() if job.job_id in waiting or job.made_for in sending}
+def _is_under_way(found: Violation, model: Model, service: MemoryService) -> bool:
+    """Whether the page's row waits for it, or for the answer that names its job."""
+    if found.target_id is not None:
+        attempts = model.rows[found.partition_key or "", found.target_id]
+        return any(row.is_waiting and (row.job_id or "") in found.detail for row in attempts)
+    sending = {row.request_id for row in model.all_rows(SENDING)}
+    return any(job.made_for in sending and job.job_id in found.detail for job in service.jobs.values())

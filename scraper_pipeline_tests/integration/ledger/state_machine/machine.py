@@ -1,33 +1,79 @@
 """The whole machine: every actor's rules, what must hold after each of them, and the fair end of each example."""
 
 import sys
-from dataclasses import replace
 
-from hypothesis.stateful import invariant, precondition, rule
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from scraper_pipeline.ledger import State
+from scraper_pipeline_tests.integration.ledger.driving import DAY
+from scraper_pipeline_tests.integration.ledger.state_machine.batching import (
+    BatchRules,
+    ends,
+    readers,
+    steps_of_reading,
+)
 from scraper_pipeline_tests.integration.ledger.state_machine.comparison import assert_same, violations
-from scraper_pipeline_tests.integration.ledger.state_machine.model import Row
-from scraper_pipeline_tests.integration.ledger.state_machine.service import Ending
+from scraper_pipeline_tests.integration.ledger.state_machine.jobs import BatchEnd, Ending
+from scraper_pipeline_tests.integration.ledger.state_machine.rows import Row
+from scraper_pipeline_tests.integration.ledger.state_machine.runs import invalids
 from scraper_pipeline_tests.integration.ledger.state_machine.shortcuts import Shortcuts
-from scraper_pipeline_tests.integration.ledger.state_machine.stage import DAYS, POLICY, picks
+from scraper_pipeline_tests.integration.ledger.state_machine.stage import (
+    DAYS,
+    POLICY,
+    TARGETS,
+    TERMS,
+    breaks,
+    picks,
+)
 from scraper_pipeline_tests.integration.ledger.state_machine.surroundings import (
     NewsRules,
     OperationRules,
     ServiceRules,
 )
 
+FIRST_FATES = (*["accepted"] * 3, "answer lost", "answer lost", "refused", "never arrived", "unsent")
 FAIR_ROUNDS = 40
 ROUND_SECONDS = POLICY.send_lease + POLICY.send_grace + 20.0
 
 
-class LedgerMachine(Shortcuts, ServiceRules, NewsRules, OperationRules):
+class LedgerMachine(Shortcuts, BatchRules, ServiceRules, NewsRules, OperationRules):
     """Everything that may happen to a ledger, in any order."""
 
+    @initialize(
+        first=st.sampled_from((3, 1, 2)),
+        in_batches=st.sampled_from((True, False, True)),
+        fate=st.sampled_from(FIRST_FATES),
+        invalid=invalids,
+        end=ends,
+        is_read=st.sampled_from((True, True, False)),
+        steps=steps_of_reading,
+        reader=readers,
+    )
+    def plan_first_list(
+        self,
+        first: int,
+        in_batches: bool,
+        fate: str,
+        invalid: int,
+        end: BatchEnd,
+        is_read: bool,
+        steps: int,
+        reader: str,
+    ) -> None:
+        """Batches are offered to all runs of an example, or to none; one may be under way, or half read."""
+        if in_batches:
+            self.targets, self.terms = TARGETS, TERMS
+        self.ledger.submissions.plan(DAY, self.targets[: first + 2 * in_batches])
+        if in_batches and fate != "unsent":
+            self.send_batch(DAY, fate, invalid)
+        if is_read and self.awaited_jobs():
+            self.end_and_read(0, end, 1, steps, reader)
+
     @precondition(lambda self: self.paused)
-    @rule(pick=picks)
-    def go_on(self, pick: int) -> None:
-        self.go_on_with(self.picked(self.paused, pick))
+    @rule(pick=picks, nth=breaks)
+    def go_on(self, pick: int, nth: int) -> None:
+        self.go_on_with(self.picked(self.paused, pick), nth)
 
     @precondition(lambda self: self.paused)
     @rule(pick=picks)
@@ -41,7 +87,7 @@ class LedgerMachine(Shortcuts, ServiceRules, NewsRules, OperationRules):
     @invariant()
     def the_ledger_is_what_the_rules_make_it(self) -> None:
         assert_same(self.base, self.model)
-        present = (self.model.contents(), [replace(job) for job in self.service.jobs.values()])
+        present = (self.model.contents(), repr(self.service.jobs))
         if present != self._audited:  # the same ledger and the same books have the same audit
             assert violations(self.base, self.model, self.service, at_rest=False) == []
             self._audited = present
@@ -62,7 +108,9 @@ class LedgerMachine(Shortcuts, ServiceRules, NewsRules, OperationRules):
             for day in DAYS:
                 self.submit(day)
             for job in self.jobs(ended=False):
-                job.ending = Ending.COMPLETED
+                job.end(Ending.COMPLETED)
+            for batch in self.batches():
+                batch.spoiled.clear()
             self.clock.advance(POLICY.longest_look)
             self.run(self.poll)
             for day in DAYS:

@@ -4,14 +4,15 @@ Whoever is given one, code of the product included, is checked without knowing i
 model as it was.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any
 
 from scraper_pipeline.ledger import (
     AcceptedSubmission,
+    Allowance,
+    BatchTerms,
     Channel,
     ClaimedJob,
     ClaimedSubmission,
@@ -20,6 +21,7 @@ from scraper_pipeline.ledger import (
     DueJob,
     InboxStore,
     JobOutcome,
+    Kind,
     Ledger,
     OverdueSubmission,
     PlanReport,
@@ -34,8 +36,16 @@ from scraper_pipeline.ledger.news import NewsStore
 from scraper_pipeline.ledger.outcomes import OutcomeStore
 from scraper_pipeline.ledger.resubmissions import ResubmissionStore
 from scraper_pipeline.ledger.submissions import SubmissionStore
+from scraper_pipeline_tests.integration.ledger.state_machine.branches import (
+    note_claim,
+    note_commit,
+    note_resolution,
+    reach,
+)
+from scraper_pipeline_tests.integration.ledger.state_machine.claiming import Claim
 from scraper_pipeline_tests.integration.ledger.state_machine.evidence import Evidence
-from scraper_pipeline_tests.integration.ledger.state_machine.model import Model, Row
+from scraper_pipeline_tests.integration.ledger.state_machine.model import Model
+from scraper_pipeline_tests.integration.ledger.state_machine.rows import Row
 from scraper_pipeline_tests.integration.ledger.state_machine.settling import commit
 
 
@@ -60,7 +70,9 @@ class MirroredLedger(Ledger):
 
     @cached_property
     def outcomes(self) -> OutcomeStore:
-        return MirroredOutcomes(self.engine, self.scope, self.clock, self.resubmission, self.model)
+        return MirroredOutcomes(
+            self.engine, self.scope, self.clock, self.resubmission, self.model, evidence=self.evidence
+        )
 
     @cached_property
     def resubmissions(self) -> ResubmissionStore:
@@ -80,15 +92,24 @@ class MirroredSubmissions(SubmissionStore):
         return report
 
     def claim(
-        self, partition_key: str, limit: int, lease_seconds: float, *more: Any, **options: Any
+        self,
+        partition_key: str,
+        limit: int,
+        lease_seconds: float,
+        terms: BatchTerms | None = None,
+        allowance: Allowance | None = None,
     ) -> list[ClaimedSubmission]:
-        claimed = super().claim(partition_key, limit, lease_seconds, *more, **options)
-        self.model.claim(partition_key, limit, claimed, self.clock())
+        claim = Claim(self.model, partition_key, limit, terms, self.clock())
+        claimed = super().claim(partition_key, limit, lease_seconds, terms, allowance)
+        note_claim(claim, claimed)
+        claim.make(claimed)
         return claimed
 
     def record_accepted(self, accepted: Sequence[AcceptedSubmission], first_look_at: datetime) -> int:
         moved = super().record_accepted(accepted, first_look_at)
         assert moved == self.model.accept(accepted, first_look_at)
+        if moved and any(answer.invalid for answer in accepted):
+            reach("accepted: a batch without what is invalid")
         return moved
 
     def record_refused(self, refused: Sequence[RefusedSubmission]) -> int:
@@ -102,11 +123,26 @@ class MirroredSubmissions(SubmissionStore):
         assert released == self.model.release(request_ids)
         return released
 
+    def set_apart(self, request_ids: Iterable[str]) -> int:
+        request_ids = list(request_ids)
+        apart = super().set_apart(request_ids)
+        assert apart == self.model.set_apart(request_ids)
+        if apart:
+            reach("refused: a batch as a whole")
+        return apart
+
     def overdue(self, grace_seconds: float) -> list[OverdueSubmission]:
         found = super().overdue(grace_seconds)
         expected = self.model.overdue(grace_seconds, self.clock())
         assert {row.request_id for row in found} == {row.request_id for row in expected}
         self.evidence.read(found, grace_seconds)
+        return found
+
+    def bound_jobs(self, job_ids: Iterable[str]) -> set[str]:
+        job_ids = list(job_ids)
+        found = super().bound_jobs(job_ids)
+        assert found == {job_id for job_id in job_ids if self.model.bound(job_id)}
+        self.evidence.bound |= found
         return found
 
     def resolve(
@@ -115,17 +151,19 @@ class MirroredSubmissions(SubmissionStore):
         job_id: str,
         first_look_at: datetime,
         grace_seconds: float,
-        *more: Any,
-        **options: Any,
+        kind: str = Kind.EXTRACT,
     ) -> bool:
-        self.evidence.check_resolution(request_id, job_id, self.model)
-        changed = super().resolve(request_id, job_id, first_look_at, grace_seconds, *more, **options)
-        assert changed == self.model.resolve(request_id, job_id, first_look_at, grace_seconds, self.clock())
+        self.evidence.check_resolution(request_id, job_id)
+        changed = super().resolve(request_id, job_id, first_look_at, grace_seconds, kind)
+        note_resolution(self.evidence, request_id, job_id, changed)
+        assert changed == self.model.resolve(
+            request_id, job_id, first_look_at, grace_seconds, self.clock(), kind
+        )
         return changed
 
     def give_up_unresolved(self, request_ids: Iterable[str], message: str) -> int:
         request_ids = list(request_ids)
-        self.evidence.check_unresolved(request_ids, self.model, self.clock())
+        self.evidence.check_unresolved(request_ids, self.clock())
         parked = super().give_up_unresolved(request_ids, message)
         assert parked == self.model.give_up_unresolved(request_ids)
         return parked
@@ -171,13 +209,24 @@ class MirroredInbox(InboxStore):
 @dataclass(frozen=True)
 class MirroredOutcomes(OutcomeStore):
     model: Model = field(default_factory=Model)
+    evidence: Evidence = field(kw_only=True)
 
     def claim(
-        self, partition_key: str, limit: int, lease_seconds: float, *more: Any, **options: Any
+        self,
+        partition_key: str,
+        limit: int,
+        lease_seconds: float,
+        kinds: Collection[str] = (Kind.EXTRACT,),
     ) -> list[ClaimedJob]:
-        claimed = super().claim(partition_key, limit, lease_seconds, *more, **options)
-        self.model.claim_jobs(partition_key, limit, lease_seconds, claimed, self.clock())
+        open_jobs = self.model.open_jobs(partition_key, self.clock(), kinds)
+        claimed = super().claim(partition_key, limit, lease_seconds, kinds)
+        self.model.claim_jobs(claimed, open_jobs, limit, lease_seconds, self.clock())
         return claimed
+
+    def waiting_items(self, job_id: str) -> dict[str, str]:
+        waiting = super().waiting_items(job_id)
+        assert waiting == self.model.waiting_items(job_id)
+        return waiting
 
     def release(self, claimed: Iterable[ClaimedJob]) -> None:
         claimed = list(claimed)
@@ -185,7 +234,9 @@ class MirroredOutcomes(OutcomeStore):
         self.model.release_jobs(claimed, self.clock())
 
     def commit(self, outcomes: Sequence[JobOutcome]) -> CommitReport:
+        self.evidence.check_outcomes(outcomes, self.model, self.clock())
         report = super().commit(outcomes)
+        note_commit(outcomes, self.model)
         assert report == commit(self.model, self.resubmission, outcomes, self.clock())
         return report
 
@@ -212,4 +263,6 @@ class MirroredResubmissions(ResubmissionStore):
         moved = super().resubmit(targets)
         rows = [(self.as_read[target.row_id], target.state, target.given_up) for target in targets]
         assert moved == self.model.resubmit(rows)
+        if moved and any(target.given_up and target.kind is Kind.BATCH for target in targets):
+            reach("resubmitted: a row of a batch that was lost")
         return moved

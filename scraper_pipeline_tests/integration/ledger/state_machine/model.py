@@ -1,83 +1,39 @@
 """What a ledger must hold, in plain memory: rows, letters, results, news and jobs, changed by the rules alone.
 
-A job may have any number of rows; an item of its outcome belongs to the row with its ``item_key``.
+A job may have any number of rows; an item of its outcome belongs to the row with its ``item_key``. What a claim of rows
+changes stands in ``claiming``, and what a commit of outcomes does in ``settling``.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from scraper_pipeline.ledger import (
     AcceptedSubmission,
     ClaimedJob,
-    ClaimedSubmission,
     DueJob,
+    Kind,
     RefusedSubmission,
     State,
     Target,
     hash_url,
 )
+from scraper_pipeline_tests.integration.ledger.state_machine.rows import (
+    ACCEPTED,
+    DEAD,
+    PLANNED,
+    SENDING,
+    SUPERSEDED,
+    BoundJob,
+    Letter,
+    News,
+    Row,
+    RowKey,
+)
 
-PLANNED, SENDING, ACCEPTED, STORED, DEAD, SUPERSEDED = State
+CHANNELS = ("webhook", "poll", "delivery_log", "sweep")
 LOOK_LEASE = timedelta(seconds=30)
-RowKey = tuple[str, str]
-
-
-@dataclass(eq=False)
-class Row:
-    """One attempt at one target of one day."""
-
-    partition_key: str
-    target_id: str
-    url: str
-    attempt: int = 1
-    first_attempt: int = 1
-    state: State = PLANNED
-    not_before: datetime | None = None
-    request_id: str | None = None
-    sent_at: datetime | None = None
-    lease_until: datetime | None = None
-    job_id: str | None = None
-    item_key: str | None = None
-    given_up: bool = False
-
-    @property
-    def key(self) -> RowKey:
-        return self.partition_key, self.target_id
-
-    @property
-    def is_given_up(self) -> bool:
-        return self.state is DEAD and self.given_up
-
-
-@dataclass
-class Letter:
-    """A parked target; ``resolution`` is None while it is open."""
-
-    key: RowKey
-    code: str
-    resolution: str | None = None
-
-
-@dataclass
-class News:
-    """What is known of the end of one job, and who works on it."""
-
-    available_at: datetime
-    channels: dict[str, datetime] = field(default_factory=dict)
-    claimed_by: str | None = None
-    given_up: bool = False
-    processed: bool = False
-
-
-@dataclass
-class BoundJob:
-    """A job that the ledger waits for or watches."""
-
-    partition_key: str
-    next_look_at: datetime | None
-    missing_since: datetime | None = None
 
 
 @dataclass
@@ -91,7 +47,7 @@ class Model:
     jobs: dict[str, BoundJob] = field(default_factory=dict)
     requests_used: set[str] = field(default_factory=set)
     unresolved_requests: set[str] = field(default_factory=set)
-    lost_and_resubmitted: set[str] = field(default_factory=set)
+    lost_and_resubmitted: set[tuple[str, str]] = field(default_factory=set)
 
     def all_rows(self, *states: State) -> list[Row]:
         return [r for attempts in self.rows.values() for r in attempts if not states or r.state in states]
@@ -110,45 +66,27 @@ class Model:
         for target in sorted(targets, key=lambda target: target.target_id):
             key = (partition_key, target.target_id)
             if key not in self.rows:
-                self.rows[key] = [Row(*key, target.url)]
+                self.rows[key] = [Row(*key, target.url, target.options)]
                 planned += 1
         return planned
 
     def claimable(self, partition_key: str, now: datetime) -> set[str]:
         """The URLs that a claim may take a row of."""
         sending = {row.url for row in self.all_rows(SENDING)}
-        return {row.url for row in self._due(partition_key, now)} - sending
+        return {row.url for row in self.due(partition_key, now)} - sending
 
-    def _due(self, partition_key: str, now: datetime) -> list[Row]:
+    def due(self, partition_key: str, now: datetime) -> list[Row]:
         return [
             row
             for row in self.all_rows(PLANNED)
             if row.partition_key == partition_key and (row.not_before is None or row.not_before <= now)
         ]
 
-    def claim(
-        self, partition_key: str, limit: int, claimed: Sequence[ClaimedSubmission], now: datetime
-    ) -> None:
-        """Rule 1: as many as may be, none that may not, each under a request of its own."""
-        free, due = (
-            self.claimable(partition_key, now),
-            {r.target_id: r for r in self._due(partition_key, now)},
-        )
-        assert len(claimed) == min(limit, len(free)), f"claimed {len(claimed)} of {sorted(free)}"
-        for one in claimed:
-            row = due.get(one.target_id)
-            assert row, f"{one.url} was not to be claimed"
-            assert (row.url, row.attempt) == (one.url, one.attempt)
-            assert row.url in free, f"{row.url} is being sent already"
-            assert one.request_id not in self.requests_used, "a request id was used before"
-            free.discard(row.url)
-            self.requests_used.add(one.request_id)
-            row.state, row.request_id, row.sent_at, row.lease_until = (
-                SENDING, one.request_id, now, one.lease_until,
-            )  # fmt: skip
-
     def accept(self, accepted: Iterable[AcceptedSubmission], first_look_at: datetime) -> int:
-        """Rule 2: a request's rows are bound to its job, unless another request holds that."""
+        """Rule 2: all of a request's rows are bound to its job, unless another request holds that.
+
+        Those that the service left out as invalid are parked in the same breath.
+        """
         moved = 0
         for answer in accepted:
             if any(row.request_id != answer.request_id for row in self.bound(answer.job_id)):
@@ -156,8 +94,11 @@ class Model:
             for row in self._mine(answer.request_id):
                 row.state, row.job_id, row.item_key = ACCEPTED, answer.job_id, hash_url(row.url)
                 row.lease_until = None
-                self.jobs.setdefault(answer.job_id, BoundJob(row.partition_key, first_look_at))
+                job = BoundJob(row.partition_key, first_look_at, answer.kind)
+                self.jobs.setdefault(answer.job_id, job)
                 moved += 1
+                if row.item_key in answer.invalid:
+                    self._park(row, "INVALID_URL")
         return moved
 
     def refuse(self, refused: Iterable[RefusedSubmission]) -> int:
@@ -174,24 +115,37 @@ class Model:
         return 1
 
     def release(self, request_ids: Iterable[str]) -> int:
+        return len(self._plan_again(request_ids))
+
+    def set_apart(self, request_ids: Iterable[str]) -> int:
+        """Rule 2: a batch that was refused as a whole is planned again, each of its rows for a request of its own."""
+        apart = self._plan_again(request_ids)
+        for row in apart:
+            row.kind = Kind.ALONE
+        return len(apart)
+
+    def _plan_again(self, request_ids: Iterable[str]) -> list[Row]:
         rows = [row for request_id in request_ids for row in self._mine(request_id)]
         for row in rows:
             row.state, row.request_id, row.sent_at, row.lease_until = PLANNED, None, None, None
-        return len(rows)
+        return rows
 
     def overdue(self, grace_seconds: float, now: datetime) -> list[Row]:
         before = now - timedelta(seconds=grace_seconds)
         return [row for row in self.all_rows(SENDING) if row.lease_until and row.lease_until < before]
 
     def resolve(
-        self, request_id: str, job_id: str, first_look_at: datetime, grace: float, now: datetime
+        self, request_id: str, job_id: str, first_look_at: datetime, grace: float, now: datetime, kind: str
     ) -> bool:
-        """Rule 5: what a listing said counts for a row that is still sending under that request and overdue."""
+        """Rule 5: what a listing said counts for rows that are still sending under that request and overdue."""
         if not any(row.request_id == request_id for row in self.overdue(grace, now)):
             return False
-        if job_id == "none":
-            return self.release([request_id]) > 0
-        return self.accept([AcceptedSubmission(request_id, job_id)], first_look_at) > 0
+        if job_id != "none":
+            return self.accept([AcceptedSubmission(request_id, job_id, kind)], first_look_at) > 0
+        planned_again = self._plan_again([request_id])
+        for row in planned_again:
+            row.kind = Kind.ALONE if row.kind is Kind.BATCH else row.kind
+        return bool(planned_again)
 
     def hear(self, job_ids: Iterable[str], channel: str | None, now: datetime) -> list[bool]:
         """Note news of jobs (no channel: a look is asked for); for each, whether it is the channel's first."""
@@ -205,28 +159,30 @@ class Model:
                     news.given_up, news.available_at = False, now
         return first
 
-    def open_jobs(self, partition_key: str, now: datetime) -> set[str]:
+    def open_jobs(self, partition_key: str, now: datetime, kinds: Collection[str]) -> set[str]:
         return {
             job_id
             for job_id, news in self.news.items()
             if job_id in self.jobs
             and self.jobs[job_id].partition_key == partition_key
+            and self.jobs[job_id].kind in kinds
             and not (news.processed or news.given_up)
             and news.available_at <= now
         }
 
     def claim_jobs(
-        self, partition_key: str, limit: int, lease: float, claimed: Sequence[ClaimedJob], now: datetime
+        self, claimed: Sequence[ClaimedJob], open_jobs: set[str], limit: int, lease: float, now: datetime
     ) -> None:
         """Rule 3: bound jobs with open news that nobody holds, as many as may be."""
-        open_jobs = self.open_jobs(partition_key, now)
         taken = {job.job_id for job in claimed}
         assert taken <= open_jobs, f"{sorted(taken - open_jobs)} were not to be settled"
         assert len(claimed) == len(taken) == min(limit, len(open_jobs))
         for job in claimed:
+            news, known = self.news[job.job_id], self.jobs[job.job_id]
+            news.tries += 1
             assert job.item_key in {row.item_key for row in self.bound(job.job_id)}
-            assert job.missing_since == self.jobs[job.job_id].missing_since
-            news = self.news[job.job_id]
+            assert (job.kind, job.missing_since) == (known.kind, known.missing_since)
+            assert (job.tries, job.pages_read) == (news.tries, known.pages_read)
             assert (job.reported_at is not None) == bool(news.channels)
             news.claimed_by, news.available_at = job.claim, now + timedelta(seconds=lease)
 
@@ -235,6 +191,16 @@ class Model:
             news = self.news[job.job_id]
             if news.claimed_by == job.claim and not news.processed:
                 news.claimed_by, news.available_at = None, now
+                news.tries -= 1
+
+    def is_held(self, job: ClaimedJob) -> bool:
+        """Whether the claim still counts: what was found under any other is dropped."""
+        news = self.news[job.job_id]
+        return news.claimed_by == job.claim and not (news.processed or news.given_up)
+
+    def waiting_items(self, job_id: str) -> dict[str, str]:
+        """The items that an outcome of the job would still change a row of: their keys and URLs."""
+        return {row.item_key or "": row.url for row in self.bound(job_id) if row.is_waiting}
 
     def due_jobs(self, now: datetime) -> set[str]:
         return {j for j, job in self.jobs.items() if job.next_look_at and job.next_look_at <= now}
@@ -246,7 +212,7 @@ class Model:
         assert len(found) == min(limit, len(due))
         for job in taken:
             news = self.news.get(job.job_id)
-            assert job.given_up == bool(news and news.given_up)
+            assert (job.kind, job.given_up) == (self.jobs[job.job_id].kind, bool(news and news.given_up))
             self.jobs[job.job_id].next_look_at = now + LOOK_LEASE
 
     def schedule_looks(self, looks: Mapping[str, datetime | None]) -> None:
@@ -258,8 +224,8 @@ class Model:
         moved = 0
         for row, state, given_up in rows:
             if (row.state, row.given_up) == (state, given_up):
-                if given_up and row.job_id:
-                    self.lost_and_resubmitted.add(row.job_id)
+                if given_up and row.job_id and row.item_key:
+                    self.lost_and_resubmitted.add((row.job_id, row.item_key))
                 self.resolve_letter(row, "resubmitted")
                 self.supersede(row, first_attempt=row.attempt + 1)
                 moved += 1
@@ -267,7 +233,8 @@ class Model:
 
     def supersede(self, row: Row, first_attempt: int, not_before: datetime | None = None) -> None:
         row.state = SUPERSEDED
-        following = Row(*row.key, row.url, row.attempt + 1, first_attempt, not_before=not_before)
+        following = Row(*row.key, row.url, row.options, row.kind, row.attempt + 1, first_attempt)
+        following.not_before = not_before
         self.rows[row.key].append(following)
 
     def open_letter(self, row: Row) -> Letter | None:
@@ -281,22 +248,19 @@ class Model:
         """Everything, in the form in which ``comparison`` reads a ledger."""
         return {
             "submissions": Counter(
-                (r.partition_key, r.target_id, r.attempt, r.first_attempt, r.url, str(r.state), r.not_before,
-                 r.request_id, r.sent_at, r.lease_until, r.job_id, r.item_key, r.given_up)
+                (r.partition_key, r.target_id, r.attempt, r.first_attempt, r.url, str(r.kind), str(r.state),
+                 r.not_before, r.request_id, r.sent_at, r.lease_until, r.job_id, r.item_key, r.given_up)
                 for r in self.all_rows()
             ),
             "dead_letters": Counter((*one.key, str(one.code), one.resolution) for one in self.letters),
             "results": Counter((*key, *of) for key, of in self.results.items()),
             "processed_events": Counter(
                 (job_id, *(news.channels.get(channel) for channel in CHANNELS),
-                 news.available_at, news.claimed_by, news.given_up, news.processed)
+                 news.available_at, news.tries, news.claimed_by, news.given_up, news.processed)
                 for job_id, news in self.news.items()
             ),
             "jobs": Counter(
-                (job_id, job.partition_key, job.next_look_at, job.missing_since)
+                (job_id, job.partition_key, str(job.kind), job.next_look_at, job.missing_since, job.pages_read)
                 for job_id, job in self.jobs.items()
             ),
         }  # fmt: skip
-
-
-CHANNELS = ("webhook", "poll", "delivery_log", "sweep")

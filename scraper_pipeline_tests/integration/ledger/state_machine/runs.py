@@ -10,22 +10,20 @@ from scraper_pipeline.ledger import (
     AcceptedSubmission,
     Channel,
     ClaimedJob,
-    ClaimedSubmission,
-    Ended,
-    GivenUp,
     JobOutcome,
-    LetterCode,
-    NotYet,
+    Kind,
     RefusedSubmission,
     State,
-    StoredPage,
+    hash_url,
 )
 from scraper_pipeline.lifecycle.verdicts import look_at
 from scraper_pipeline.scraper_api import ScraperClient
 from scraper_pipeline_tests.integration.ledger.driving import LEASE
-from scraper_pipeline_tests.integration.ledger.state_machine.service import Ending
+from scraper_pipeline_tests.integration.ledger.state_machine.jobs import MemoryJob
+from scraper_pipeline_tests.integration.ledger.state_machine.reading import read_results
 from scraper_pipeline_tests.integration.ledger.state_machine.stage import (
     POLICY,
+    Request,
     SettleRun,
     Stage,
     SubmitRun,
@@ -33,35 +31,44 @@ from scraper_pipeline_tests.integration.ledger.state_machine.stage import (
     limits,
     picks,
 )
+from scraper_pipeline_tests.integration.ledger.state_machine.verdicts import check_look
 
+KINDS = (Kind.EXTRACT, Kind.BATCH)
 FATES = ("accepted", "accepted", "accepted", "answer lost", "never arrived", "refused", "throttled")
 lags = st.sampled_from((0.0, 0.0, 5.0, 100.0))
 """How long the listing lacks a new job: always less than the grace."""
+invalids = st.sampled_from((0, 1, 2, 0, 4, 7))
 
 
 class SubmittingRules(Stage):
     """Claim, POST inside the lease, record what the answers prove."""
 
     @precondition(lambda self: bool(self.claimable_days()))
-    @rule(pick=picks, limit=limits, posts=limits, nth=breaks)
+    @rule(pick=picks, limit=st.sampled_from((1, 2, 3, 0)), posts=limits, nth=breaks)
     def claim(self, pick: int, limit: int, posts: int, nth: int) -> None:
-        day = self.picked(self.claimable_days(), pick)
-        claimed = self.transition(nth, lambda: self.ledger.submissions.claim(day, limit, LEASE))
+        """Where batches are offered, no single page may be asked for (a limit of 0)."""
+        day, submissions = self.picked(self.claimable_days(), pick), self.ledger.submissions
+        most = limit if self.terms else max(1, limit)
+        claimed = self.transition(nth, lambda: submissions.claim(day, most, LEASE, self.terms))
         if claimed:
-            run = SubmitRun(claimed[posts - 1 :])
-            for one in claimed[: posts - 1]:
-                self.send(run, one, "accepted", 0.0)
+            run = SubmitRun.of(claimed)
+            for _ in run.unsent[: posts - 1]:
+                self.send(run, run.unsent.pop(0), "accepted", 0.0)
             self.submit_runs.append(run)
 
     @precondition(lambda self: any(run.unsent for run in self.submit_runs))
-    @rule(pick=picks, fate=st.sampled_from(FATES), lag=lags)
-    def post(self, pick: int, fate: str, lag: float) -> None:
+    @rule(pick=picks, fate=st.sampled_from(FATES), lag=lags, invalid=invalids)
+    def post(self, pick: int, fate: str, lag: float, invalid: int) -> None:
         run = self.picked([run for run in self.submit_runs if run.unsent], pick)
-        self.send(run, run.unsent.pop(0), fate, lag)
+        self.send(run, run.unsent.pop(0), fate, lag, invalid)
 
-    def send(self, run: SubmitRun, one: ClaimedSubmission, fate: str, lag: float) -> None:
+    def send(self, run: SubmitRun, request: Request, fate: str, lag: float, invalid: int = 0) -> None:
+        """Ask for a page or a batch; of a batch, what ``invalid`` has a bit for is left out."""
+        one = request[0]
         if self.clock() >= one.lease_until or fate == "throttled":
             run.unmade.append(one.request_id)
+        elif one.kind is Kind.BATCH:
+            self._send_batch(run, request, fate, lag, invalid)
         elif fate == "refused":
             run.refused.append(RefusedSubmission(one.request_id, "INVALID_URL", "No."))
         elif fate != "never arrived":
@@ -69,10 +76,22 @@ class SubmittingRules(Stage):
             if fate == "accepted":
                 run.accepted.append(AcceptedSubmission(one.request_id, job.job_id))
 
+    def _send_batch(self, run: SubmitRun, request: Request, fate: str, lag: float, invalid: int) -> None:
+        """One without any valid URL is refused, and so are others as it happens: it says of none what is wrong."""
+        request_id, urls = request[0].request_id, [one.url for one in request]
+        left_out = [url for place, url in enumerate(urls) if invalid >> place & 1]
+        if fate == "refused" or (fate == "accepted" and len(left_out) == len(urls)):
+            run.apart.append(request_id)
+        elif fate != "never arrived" and len(left_out) < len(urls):
+            job = self.service.accept_batch(urls, request_id, lag, left_out)
+            if fate == "accepted":
+                keys = frozenset(map(hash_url, left_out))
+                run.accepted.append(AcceptedSubmission(request_id, job.job_id, Kind.BATCH, keys))
+
     @precondition(lambda self: self.submit_runs)
     @rule(pick=picks, repeats=st.booleans(), nth=breaks)
     def record(self, pick: int, repeats: bool, nth: int) -> None:
-        """One of the three transactions in which a run records: it may die between them.
+        """One of the four transactions in which a run records: it may die between them.
 
         A run that does not learn of its commit repeats it.
         """
@@ -85,6 +104,9 @@ class SubmittingRules(Stage):
         elif run.refused:
             if self.transition(nth, lambda: submissions.record_refused(run.refused)) is not None:
                 run.refused = []
+        elif run.apart:
+            if self.transition(nth, lambda: submissions.set_apart(run.apart)) is not None:
+                run.apart = []
         elif run.unmade:
             if self.transition(nth, lambda: submissions.release(run.unmade)) is not None:
                 run.unmade = []
@@ -103,23 +125,29 @@ class SubmittingRules(Stage):
 
     def submit(self, day: str) -> None:
         """A run to which nothing happens."""
-        run = SubmitRun(self.ledger.submissions.claim(day, 3, LEASE))
-        for one in run.unsent:
-            self.send(run, one, "accepted", 0.0)
-        if run.accepted:
+        while self.model.claimable(day, self.clock()):
+            claimed = self.ledger.submissions.claim(day, 3, LEASE, self.terms)
+            run = SubmitRun.of(claimed)
+            for request in run.unsent:
+                self.send(run, request, "accepted", 0.0)
             moved = self.ledger.submissions.record_accepted(run.accepted, self.clock())
-            assert moved == len(run.accepted)
+            assert moved == len(claimed)
 
 
 class SettlingRules(Stage):
     """Claim jobs with news, look at each, commit what was seen."""
 
-    @precondition(lambda self: self.open_days() or self.model.all_rows(State.ACCEPTED))
+    def awaited_jobs(self, *kinds: Kind) -> list[MemoryJob]:
+        jobs = [self.service.jobs[row.job_id or ""] for row in self.model.all_rows(State.ACCEPTED)]
+        return [job for job in jobs if not kinds or job.kind in kinds]
+
+    @precondition(lambda self: self.open_days() or self.awaited_jobs(Kind.EXTRACT))
     @rule(pick=picks, limit=limits, looks=limits, nth=breaks)
     def claim_jobs(self, pick: int, limit: int, looks: int, nth: int) -> None:
         if not self.open_days():
-            awaited = self.picked(self.model.all_rows(State.ACCEPTED), pick)
-            self.ledger.news.record([awaited.job_id or ""], Channel.SWEEP)
+            self.ledger.news.record(
+                [self.picked(self.awaited_jobs(Kind.EXTRACT), pick).job_id], Channel.SWEEP
+            )
         if not self.open_days():
             return  # somebody holds it
         day = self.picked(self.open_days(), pick)
@@ -137,42 +165,8 @@ class SettlingRules(Stage):
     def seen(self, job: ClaimedJob) -> JobOutcome:
         client = cast(ScraperClient, self.client)
         outcome = self.loop.run_until_complete(look_at(self.ledger, client, job, POLICY, self.chance))
-        self._check_verdict(outcome)
+        check_look(outcome, self.service.jobs[job.job_id], POLICY, self.clock())
         return outcome
-
-    def _check_verdict(self, outcome: JobOutcome) -> None:
-        """Rules 4 and 6: the job's present state decides, and its age or the length of its absence."""
-        verdict, job, there = outcome.verdict, outcome.job, self.service.jobs[outcome.job.job_id]
-        now = self.clock()
-        if there.is_gone:
-            absent = now - (job.missing_since or now)
-            if absent > timedelta(seconds=POLICY.lost_grace):
-                assert isinstance(verdict, GivenUp)
-                timeout = timedelta(seconds=POLICY.job_timeout)
-                is_old = job.reported_at is not None and now - job.reported_at > timeout
-                assert verdict.code is (LetterCode.EXPIRED if is_old else LetterCode.LOST)
-            else:
-                assert isinstance(verdict, NotYet)
-                assert verdict.is_missing
-        elif there.ending:
-            assert isinstance(verdict, Ended)
-            [item] = verdict.items
-            assert item.item_key == job.item_key
-            if there.is_paid:
-                assert isinstance(item.result, StoredPage)
-            else:
-                assert not isinstance(item.result, StoredPage)
-                can_help = there.ending in (Ending.RETRYABLE, Ending.OUT_OF_BALANCE)
-                assert (item.result.retryable, item.result.spends_attempt) == (
-                    can_help,
-                    there.ending is not Ending.OUT_OF_BALANCE,
-                )
-        elif now - job.accepted_at > timedelta(seconds=POLICY.job_timeout):
-            assert isinstance(verdict, GivenUp)
-            assert verdict.code is LetterCode.TIMED_OUT
-        else:
-            assert isinstance(verdict, NotYet)
-            assert not verdict.is_missing
 
     @precondition(lambda self: any(run.outcomes for run in self.settle_runs))
     @rule(pick=picks, nth=breaks)
@@ -192,13 +186,17 @@ class SettlingRules(Stage):
             self.transition(nth, lambda: self.ledger.outcomes.release(run.claimed))
         self.settle_runs.remove(run)
 
-    @precondition(lambda self: bool(self.open_days()))
+    @precondition(lambda self: bool(self.open_days(KINDS)))
     @rule(pick=picks)
     def settle_at_once(self, pick: int) -> None:
-        self.settle(self.picked(self.open_days(), pick))
+        self.settle(self.picked(self.open_days(KINDS), pick))
 
     def settle(self, day: str) -> None:
         """A run to which nothing happens."""
-        claimed = self.ledger.outcomes.claim(day, 3, POLICY.settle_lease)
-        report = self.ledger.outcomes.commit([self.seen(job) for job in claimed])
-        assert report.dropped == 0
+        if day in self.open_days():
+            claimed = self.ledger.outcomes.claim(day, 3, POLICY.settle_lease)
+            report = self.ledger.outcomes.commit([self.seen(job) for job in claimed])
+            assert report.dropped == 0
+        while day in self.open_days((Kind.BATCH,)):
+            [job] = self.ledger.outcomes.claim(day, 1, POLICY.settle_lease, (Kind.BATCH,))
+            self.run(read_results(job, POLICY, self.chance))

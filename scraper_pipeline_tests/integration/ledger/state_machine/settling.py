@@ -11,20 +11,22 @@ from scraper_pipeline.ledger import (
     GivenUp,
     JobOutcome,
     NotYet,
+    Part,
     ResubmissionPolicy,
     StoredPage,
 )
-from scraper_pipeline_tests.integration.ledger.state_machine.model import (
+from scraper_pipeline_tests.integration.ledger.state_machine.model import Model
+from scraper_pipeline_tests.integration.ledger.state_machine.rows import (
     ACCEPTED,
     DEAD,
     STORED,
     Letter,
-    Model,
     Row,
 )
 
 WATCH_INTERVAL = ACCOUNT_WAIT = timedelta(minutes=10)
 MISSING = Failure("missing_item", "", retryable=True)
+INVALID = Failure("INVALID_URL", "", retryable=False)
 
 
 @dataclass
@@ -40,13 +42,14 @@ class Commit:
         self.report += CommitReport(**changes)
 
     def settle(self, outcome: JobOutcome) -> None:
-        news = self.model.news[outcome.job.job_id]
-        if news.claimed_by != outcome.job.claim or news.processed or news.given_up:
+        if not self.model.is_held(outcome.job):
             self.count(dropped=1)
         elif isinstance(outcome.verdict, NotYet):
             self._postpone(outcome, outcome.verdict)
         elif isinstance(outcome.verdict, GivenUp):
             self._give_up(outcome, outcome.verdict)
+        elif isinstance(outcome.verdict, Part):
+            self._advance(outcome, outcome.verdict)
         else:
             assert isinstance(outcome.verdict, Ended)
             self._end(outcome, outcome.verdict)
@@ -67,13 +70,24 @@ class Commit:
         news.claimed_by, news.given_up = None, True
         self.model.jobs[outcome.job.job_id].next_look_at = self.now + WATCH_INTERVAL
 
+    def _advance(self, outcome: JobOutcome, verdict: Part) -> None:
+        """Rows without an item wait for the pages to come, and the claim is kept for these."""
+        items = {item.item_key: item.result for item in verdict.items}
+        for row in self.model.bound(outcome.job.job_id):
+            if row.item_key in items:
+                self._end_row(row, items[row.item_key])
+        self.model.jobs[outcome.job.job_id].pages_read = verdict.pages_read
+        lease = timedelta(seconds=verdict.lease_seconds)
+        self.model.news[outcome.job.job_id].available_at = self.now + lease
+
     def _end(self, outcome: JobOutcome, verdict: Ended) -> None:
         job_id, items = outcome.job.job_id, {item.item_key: item.result for item in verdict.items}
         for row in self.model.bound(job_id):
-            self._end_row(row, items.get(row.item_key or "", MISSING))
+            left_out = INVALID if row.item_key in verdict.invalid else MISSING
+            self._end_row(row, items.get(row.item_key or "", left_out))
         job = self.model.jobs[job_id]
         job.next_look_at = job.missing_since = None
-        if not any(row.state is ACCEPTED or row.is_given_up for row in self.model.bound(job_id)):
+        if not any(row.is_waiting for row in self.model.bound(job_id)):
             news = self.model.news[job_id]
             news.processed, news.claimed_by = True, None
             self.count(processed=1)

@@ -3,10 +3,10 @@
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from scraper_pipeline.ledger import Channel, State
+from scraper_pipeline.ledger import Channel, Kind
 from scraper_pipeline_tests.integration.ledger.driving import GRACE, LEASE
+from scraper_pipeline_tests.integration.ledger.state_machine.jobs import Ending, MemoryJob
 from scraper_pipeline_tests.integration.ledger.state_machine.runs import SettlingRules, SubmittingRules
-from scraper_pipeline_tests.integration.ledger.state_machine.service import Ending, MemoryJob
 from scraper_pipeline_tests.integration.ledger.state_machine.stage import (
     POLICY,
     A,
@@ -19,9 +19,6 @@ from scraper_pipeline_tests.integration.ledger.state_machine.stage import (
 
 class Shortcuts(SubmittingRules, SettlingRules):
     """Each is a sequence of steps that other rules take, too."""
-
-    def awaited_jobs(self) -> list[MemoryJob]:
-        return [self.service.jobs[row.job_id or ""] for row in self.model.all_rows(State.ACCEPTED)]
 
     @precondition(lambda self: bool(self.claimable_days()))
     @rule(
@@ -36,11 +33,11 @@ class Shortcuts(SubmittingRules, SettlingRules):
         if others == "before":
             self.service.accept(self.picked((A, B), pick), None, 0.0)
             self.clock.advance(2)
-        run = SubmitRun(self.ledger.submissions.claim(day, 1, LEASE))
-        one = run.unsent.pop()
-        self.send(run, one, fate, 0.0)
+        run = SubmitRun.of(self.ledger.submissions.claim(day, 1, LEASE))
+        [request] = run.unsent
+        self.send(run, run.unsent.pop(), fate, 0.0)
         if others == "after":
-            self.service.accept(one.url, None, 0.0)
+            self.service.accept(request[0].url, None, 0.0)
         if run.accepted:
             self.submit_runs.append(run)
         self.clock.advance(span)
@@ -52,17 +49,17 @@ class Shortcuts(SubmittingRules, SettlingRules):
         job.is_gone = job.is_gone or is_lost
         if not is_lost:
             self.clock.advance(POLICY.job_timeout + 1)
-        self._settle_now(job)
+        self.settle_now(job)
         if is_lost:
             self.clock.advance(POLICY.lost_grace + POLICY.longest_look + 1)
-            self._settle_now(job)
+            self.settle_now(job)
 
     @precondition(lambda self: bool(self.awaited_jobs()))
     @rule(pick=picks, ending=st.sampled_from(Ending))
     def end_and_settle(self, pick: int, ending: Ending) -> None:
         job = self.picked(self.awaited_jobs(), pick)
-        job.ending = job.ending or ending
-        self._settle_now(job)
+        job.end(ending)
+        self.settle_now(job)
 
     @precondition(lambda self: any(row.is_given_up for row in self.model.newest()))
     @rule(pick=picks, ending=st.sampled_from((Ending.COMPLETED, Ending.FINAL)))
@@ -70,13 +67,14 @@ class Shortcuts(SubmittingRules, SettlingRules):
         """A job that was given up is there again, and has ended."""
         row = self.picked([row for row in self.model.newest() if row.is_given_up], pick)
         job = self.service.jobs[row.job_id or ""]
-        job.is_gone, job.ending = False, job.ending or ending
+        job.is_gone = False
+        job.end(ending)
 
-    @precondition(lambda self: bool(self.awaited_jobs()))
+    @precondition(lambda self: bool(self.awaited_jobs(Kind.EXTRACT)))
     @rule(pick=picks, first_commits=st.booleans())
     def overtake_settlement(self, pick: int, first_commits: bool) -> None:
         """A second run claims what the first has looked at for too long; both are under way from then on."""
-        job = self.picked(self.awaited_jobs(), pick)
+        job = self.picked(self.awaited_jobs(Kind.EXTRACT), pick)
         day = self.model.jobs[job.job_id].partition_key
         self.ledger.news.record([job.job_id], Channel.SWEEP)
         slow = self.ledger.outcomes.claim(day, 3, POLICY.settle_lease)
@@ -89,6 +87,6 @@ class Shortcuts(SubmittingRules, SettlingRules):
         else:
             self.settle_runs.append(SettleRun(slow, [], outcomes))
 
-    def _settle_now(self, job: MemoryJob) -> None:
+    def settle_now(self, job: MemoryJob) -> None:
         self.ledger.news.record([job.job_id], Channel.SWEEP)
         self.settle(self.model.jobs[job.job_id].partition_key)

@@ -2,7 +2,8 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
@@ -11,14 +12,17 @@ from hypothesis.stateful import RuleBasedStateMachine
 
 from scraper_pipeline.ledger import (
     AcceptedSubmission,
+    BatchTerms,
     ClaimedJob,
     ClaimedSubmission,
     JobOutcome,
+    Kind,
     Ledger,
     RefusedSubmission,
+    Target,
 )
 from scraper_pipeline.lifecycle import LifecyclePolicy, poll_jobs, resolve_lost_answers
-from scraper_pipeline.scraper_api import ScraperClient
+from scraper_pipeline.scraper_api import ScraperClient, ServerError
 from scraper_pipeline_tests.integration.ledger.driving import (
     DAY,
     GRACE,
@@ -29,22 +33,22 @@ from scraper_pipeline_tests.integration.ledger.driving import (
     interrupting,
     target,
 )
+from scraper_pipeline_tests.integration.ledger.state_machine.actors import MemoryClient, Paused
 from scraper_pipeline_tests.integration.ledger.state_machine.comparison import empty
 from scraper_pipeline_tests.integration.ledger.state_machine.evidence import Evidence
 from scraper_pipeline_tests.integration.ledger.state_machine.mirror import MirroredLedger
 from scraper_pipeline_tests.integration.ledger.state_machine.model import Model
-from scraper_pipeline_tests.integration.ledger.state_machine.service import (
-    MemoryClient,
-    MemoryService,
-    Paused,
-)
+from scraper_pipeline_tests.integration.ledger.state_machine.service import MemoryService
 
 T = TypeVar("T")
 Work = Callable[[Ledger, ScraperClient], Coroutine[Any, Any, Any]]
 
 DAYS = (DAY, NEXT_DAY)
-A, B = "https://site.test/a", "https://site.test/b"
-TARGETS = (target(A), target(A, {"render_js": True}), target(B))
+A, B, C = (f"https://site.test/{name}" for name in "abc")
+TWIN = Target("twin", A)  # of the same URL and options as another one
+TARGETS = (target(A), target(A, {"timeout": 5000}), target(B), target(C), TWIN)
+FEW_TARGETS = TARGETS[:3]
+TERMS = BatchTerms(smallest=2, largest=3, fits=lambda options: "timeout" not in options)
 POLICY = LifecyclePolicy(
     send_lease=LEASE,
     send_grace=GRACE,
@@ -61,14 +65,25 @@ breaks = st.sampled_from((0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 8, 10))
 """At which of its statements a transition is broken off; 0 lets it be."""
 
 
+Request = list[ClaimedSubmission]
+
+
 @dataclass
 class SubmitRun:
     """A run that sends what it has claimed, and the answers that it has not recorded yet."""
 
-    unsent: list[ClaimedSubmission]
+    unsent: list[Request]
     accepted: list[AcceptedSubmission] = field(default_factory=list)
     refused: list[RefusedSubmission] = field(default_factory=list)
+    apart: list[str] = field(default_factory=list)
     unmade: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, claimed: Iterable[ClaimedSubmission]) -> "SubmitRun":
+        requests: dict[str, Request] = {}
+        for one in claimed:
+            requests.setdefault(one.request_id, []).append(one)
+        return cls([*requests.values()])
 
 
 @dataclass
@@ -93,12 +108,14 @@ class Stage(RuleBasedStateMachine):
         self.client = MemoryClient(self.service)
         self.ledger = self.mirrored(self.client)
         self.chance = random.Random(7)
+        self.targets: Sequence[Target] = FEW_TARGETS
+        self.terms: BatchTerms | None = None
         self.submit_runs: list[SubmitRun] = []
         self.settle_runs: list[SettleRun] = []
         self.paused: list[Paused] = []
 
     def mirrored(self, client: MemoryClient) -> MirroredLedger:
-        return MirroredLedger(self.base, self.model, Evidence(client, POLICY.unresolved_after))
+        return MirroredLedger(self.base, self.model, Evidence(client, POLICY))
 
     def transition(self, nth: int, make: Callable[[], T]) -> T | None:
         """Make a transition, or break it off at its nth statement; None then."""
@@ -113,9 +130,9 @@ class Stage(RuleBasedStateMachine):
     def claimable_days(self) -> list[str]:
         return [day for day in DAYS if self.model.claimable(day, self.clock())]
 
-    def open_days(self) -> list[str]:
+    def open_days(self, kinds: Collection[str] = (Kind.EXTRACT,)) -> list[str]:
         """Days with a job that a settlement may claim."""
-        return [day for day in DAYS if self.model.open_jobs(day, self.clock())]
+        return [day for day in DAYS if self.model.open_jobs(day, self.clock(), kinds)]
 
     @staticmethod
     def picked(choices: Sequence[T], pick: int) -> T:
@@ -127,11 +144,11 @@ class Stage(RuleBasedStateMachine):
             self.loop, self.service, lambda client: work(self.mirrored(client), cast(ScraperClient, client))
         )
 
-    def go_on_with(self, actor: Paused) -> None:
-        """Let an actor run to its next stop; it is kept until its end."""
+    def go_on_with(self, actor: Paused, nth: int = 0) -> None:
+        """Let an actor run to its next stop, or break it off at its nth statement; it is kept until its end."""
         if actor in self.paused:
             self.paused.remove(actor)
-        if not actor.go_on():
+        if self.transition(nth, actor.go_on) is False:
             self.paused.append(actor)
 
     def run(self, work: Work) -> None:
@@ -139,10 +156,11 @@ class Stage(RuleBasedStateMachine):
         client = MemoryClient(self.service)
         ledger = self.mirrored(client)
         self.loop.run_until_complete(work(ledger, cast(ScraperClient, client)))
-        ledger.evidence.check_all_decided(self.model, self.clock())
+        ledger.evidence.check_all_decided(self.clock())
 
-    def resolution(self, ledger: Ledger, client: ScraperClient) -> Coroutine[Any, Any, Any]:
-        return resolve_lost_answers(ledger, client, POLICY, seconds=600.0, chance=self.chance)
+    async def resolution(self, ledger: Ledger, client: ScraperClient) -> None:
+        with suppress(ServerError):  # of a page of results: what was not decided for it is asked about again
+            await resolve_lost_answers(ledger, client, POLICY, seconds=600.0, chance=self.chance)
 
     def poll(self, ledger: Ledger, client: ScraperClient) -> Coroutine[Any, Any, Any]:
         return poll_jobs(ledger, client, POLICY, seconds=600.0, chance=self.chance)

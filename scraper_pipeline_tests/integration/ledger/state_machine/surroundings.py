@@ -1,17 +1,16 @@
 """The rules of everybody else: the service, its webhooks, the clock, lists, resolvers, pollers and operators."""
 
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, precondition, rule
+from hypothesis.stateful import precondition, rule
 
 from scraper_pipeline.ledger import Channel, Delivery, State, Which
 from scraper_pipeline.lifecycle import resubmit_targets
-from scraper_pipeline_tests.integration.ledger.driving import DAY, GRACE, LEASE
-from scraper_pipeline_tests.integration.ledger.state_machine.model import Row
-from scraper_pipeline_tests.integration.ledger.state_machine.service import Ending, MemoryJob
+from scraper_pipeline_tests.integration.ledger.driving import GRACE, LEASE
+from scraper_pipeline_tests.integration.ledger.state_machine.jobs import Ending, MemoryJob
+from scraper_pipeline_tests.integration.ledger.state_machine.rows import Row
 from scraper_pipeline_tests.integration.ledger.state_machine.stage import (
     DAYS,
     POLICY,
-    TARGETS,
     A,
     B,
     Stage,
@@ -35,13 +34,13 @@ class ServiceRules(Stage):
         return [
             job
             for job in self.service.jobs.values()
-            if job.is_gone == gone and (ended is None or (job.ending is not None) == ended)
+            if job.is_gone == gone and ended in (None, job.is_at_rest)
         ]
 
     @precondition(lambda self: self.jobs(ended=False))
     @rule(pick=picks, ending=endings)
     def end_job(self, pick: int, ending: Ending) -> None:
-        self.picked(self.jobs(ended=False), pick).ending = ending
+        self.picked(self.jobs(ended=False), pick).end(ending)
 
     @precondition(lambda self: any(self.model.bound(job.job_id) for job in self.jobs()))
     @rule(pick=picks)
@@ -90,14 +89,10 @@ class NewsRules(Stage):
 class OperationRules(Stage):
     """Lists are planned, lost answers resolved, and targets resubmitted on purpose."""
 
-    @initialize(which=st.sampled_from((TARGETS, TARGETS[:1], TARGETS[:2])))
-    def plan_first_list(self, which: tuple) -> None:  # type: ignore[type-arg]
-        self.ledger.submissions.plan(DAY, which)
-
-    @precondition(lambda self: len(self.model.rows) < len(TARGETS) * len(DAYS))
-    @rule(day=st.sampled_from(DAYS), pick=picks, nth=breaks)
-    def plan(self, day: str, pick: int, nth: int) -> None:
-        listed = [target for place, target in enumerate(TARGETS) if (pick + 1) >> place & 1] or [*TARGETS]
+    @precondition(lambda self: len(self.model.rows) < len(self.targets) * len(DAYS))
+    @rule(day=st.sampled_from(DAYS), mask=st.integers(1, 31), nth=breaks)
+    def plan(self, day: str, mask: int, nth: int) -> None:
+        listed = [one for place, one in enumerate(self.targets) if mask >> place & 1] or [*self.targets]
         self.transition(nth, lambda: self.ledger.submissions.plan(day, listed))
 
     def overdue(self) -> list[Row]:
