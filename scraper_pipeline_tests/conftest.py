@@ -1,19 +1,23 @@
 """Fixtures that every test may use: a database of either kind, empty, and gone afterwards."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import create_engine, text
 
+from scraper_pipeline.ledger import Ledger, database
+from scraper_pipeline.ledger.schema import metadata
 from scraper_pipeline_tests.postgres import EphemeralPostgres
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--durable-postgres",
+        "--durable",
         action="store_true",
-        help="let Postgres sync every commit to the disk, as in production (slower)",
+        help="let the databases sync every commit to the disk, as in production (slower)",
     )
 
 
@@ -27,12 +31,14 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in list(os.environ):
         if name.startswith(("SCRAPER_", "GEONODE_", "DAGSTER_")):
             patch.delenv(name)
+    if not config.getoption("durable"):  # no machine is switched off here
+        patch.setattr(database, "SQLITE_DURABILITY", "OFF")
 
 
 @pytest.fixture(scope="session")
 def postgres_server(pytestconfig: pytest.Config) -> Iterator[EphemeralPostgres]:
     """One Postgres server for the whole test run."""
-    with EphemeralPostgres(durable=pytestconfig.getoption("durable_postgres")) as server:
+    with EphemeralPostgres(durable=pytestconfig.getoption("durable")) as server:
         yield server
 
 
@@ -53,4 +59,42 @@ def sqlite_url(tmp_path: Path) -> str:
 def ledger_url(request: pytest.FixtureRequest) -> str:
     """The URL of an empty database: each test that asks for it runs once on SQLite and once on Postgres."""
     url: str = request.getfixturevalue(f"{request.param}_url")
+    return url
+
+
+@pytest.fixture(scope="session")
+def migrated_postgres_url(postgres_server: EphemeralPostgres) -> Iterator[str]:
+    with postgres_server.database() as name:
+        Ledger.open(postgres_server.url(name)).close()
+        yield postgres_server.url(name)
+
+
+@pytest.fixture(scope="session")
+def migrated_sqlite_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("migrated") / "ledger.db"
+    Ledger.open(f"sqlite:///{path}").close()
+    return path
+
+
+@pytest.fixture
+def fresh_sqlite_url(migrated_sqlite_file: Path, tmp_path: Path) -> str:
+    return f"sqlite:///{shutil.copy(migrated_sqlite_file, tmp_path / 'ledger.db')}"
+
+
+@pytest.fixture
+def fresh_postgres_url(migrated_postgres_url: str) -> Iterator[str]:
+    """Emptied after the test, which is ten times quicker than a database of its own."""
+    yield migrated_postgres_url
+    engine = create_engine(migrated_postgres_url)
+    with engine.begin() as connection:
+        connection.execute(
+            text(f"TRUNCATE {', '.join(table.name for table in metadata.sorted_tables)} RESTART IDENTITY")
+        )
+    engine.dispose()
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def fresh_url(request: pytest.FixtureRequest) -> str:
+    """The URL of a ledger with nothing in it: each test runs once on SQLite and once on Postgres."""
+    url: str = request.getfixturevalue(f"fresh_{request.param}_url")
     return url

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from sqlalchemy.exc import DatabaseError
 from scraper_pipeline.ledger.errors import LedgerTooNew, LedgerUnavailable
 
 BUSY_TIMEOUT_MS = 60_000
+SQLITE_DURABILITY = "FULL"  # every commit is on the disk when it returns
 _MIGRATION_LOCK = 0x6C656467  # any constant: all processes that migrate one database share it
 _WRITES = {"ledger_writes": True}
 _AT_ONCE = {"ledger_at_once": True}
@@ -47,7 +49,7 @@ def _open_sqlite(url: str, path: str | None) -> Engine:
                 f"busy_timeout={BUSY_TIMEOUT_MS}",
                 "page_size=16384",  # counts only while the file is empty
                 "journal_mode=WAL",
-                "synchronous=FULL",
+                f"synchronous={SQLITE_DURABILITY}",
                 "wal_autocheckpoint=1000",
                 "cache_size=-32768",  # KB: a hundred thousand jobs are looked up in it, each once a tick
             ):
@@ -95,11 +97,10 @@ def migrate(engine: Engine) -> str:
     Any number of processes may call this at once on a fresh database: one migrates, the others wait for it.
     Raises LedgerUnavailable if the database can't be reached, LedgerTooNew if a newer release has migrated it.
     """
-    config = _config()
-    scripts = ScriptDirectory.from_config(config)
-    head = scripts.get_current_head()
-    if head is None:
+    known = known_revisions()
+    if not known:
         raise LedgerUnavailable("This installation has no migrations: install scraper-pipeline again.")
+    head = known[0]
     try:
         with reading(engine) as connection:
             revision = current_revision(connection)
@@ -109,11 +110,12 @@ def migrate(engine: Engine) -> str:
             if engine.dialect.name == "postgresql":
                 connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
             revision = current_revision(connection)
-            if revision is not None and revision not in {s.revision for s in scripts.walk_revisions()}:
+            if revision is not None and revision not in known:
                 raise LedgerTooNew(
                     f"The ledger's schema is at {revision}, which this release doesn't know: "
                     "a newer release has migrated it. Upgrade scraper-pipeline."
                 )
+            config = _config()
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
     except DatabaseError as error:
@@ -131,8 +133,9 @@ def _config() -> Config:
     return config
 
 
+@cache
 def known_revisions() -> tuple[str, ...]:
-    """Every revision of the schema that this release knows, the newest first."""
+    """Every revision of the schema that this release knows, the newest first; read once, since it takes a while."""
     scripts = ScriptDirectory.from_config(_config())
     return tuple(script.revision for script in scripts.walk_revisions())
 

@@ -4,7 +4,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -48,12 +48,6 @@ class Ui(DagsterUi):
     def launch_over(self, job: str, first_day: str, last_day: str) -> str:
         """Launch one run of a job for a range of days."""
         return self._launch({"jobName": job}, _over(first_day, last_day))
-
-    def launch_checks(self, checks: Iterable[tuple[str, str]], first_day: str, last_day: str) -> str:
-        """Launch (asset, check) pairs alone, as the asset page's *Execute* does."""
-        chosen = [{"assetKey": {"path": [asset]}, "name": check} for asset, check in checks]
-        selector = {"jobName": "__ASSET_JOB", "assetSelection": [], "assetCheckSelection": chosen}
-        return self._launch(selector, _over(first_day, last_day))
 
     def launch_sweep(self) -> str:
         """Launch reconcile_jobs, which is of no day."""
@@ -104,20 +98,6 @@ class Ui(DagsterUi):
         """How a run ended."""
         wait_for(lambda: self.run_status(run_id) in ENDED, seconds, f"the end of run {run_id}")
         return self.run_status(run_id)
-
-    def evaluations(self, asset: str, check: str, run_ids: Sequence[str]) -> dict[str, bool]:
-        """Whether a check passed, by run, as the asset's page shows it."""
-        found = self._ask(
-            """query ($key: AssetKeyInput!, $check: String!) {
-                 assetCheckExecutions(assetKey: $key, checkName: $check, limit: 100) {
-                   runId evaluation { success } } }""",
-            {"key": {"path": [asset]}, "check": check},
-        )["assetCheckExecutions"]
-        return {
-            one["runId"]: bool(one["evaluation"]["success"])
-            for one in found
-            if one["runId"] in run_ids and one["evaluation"]
-        }
 
     def backfill(self, assets: Sequence[str], days: Sequence[str]) -> str:
         """Launch a backfill of assets, as the UI does when several days are chosen."""

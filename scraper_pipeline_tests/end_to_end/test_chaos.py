@@ -10,7 +10,7 @@ import pytest
 from scraper_pipeline.local.processes import ChildProcess
 from scraper_pipeline_tests.chaos.plan import Database, draw_plan
 
-SEED, JOBS, KILLS = 20260301, 200, 24
+SEED, JOBS, KILLS = 20260301, 140, 14
 
 
 @pytest.mark.timeout(200)

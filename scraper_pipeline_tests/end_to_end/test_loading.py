@@ -48,13 +48,6 @@ def test_dg_checks_the_definitions_without_a_warning(environ: dict[str, str], tm
     assert not (tmp_path / "ledger.db").exists()
 
 
-def test_dagster_validates_the_definitions_and_warns_only_of_its_own_command(environ: dict[str, str]) -> None:
-    output = _run(environ, "dagster", "definitions", "validate")
-    assert "All code locations passed validation" in output
-    warnings = [line for line in output.splitlines() if "Warning" in line]
-    assert all("SupersessionWarning" in line for line in warnings), output
-
-
 @pytest.mark.timeout(150)
 def test_dg_dev_serves_the_project_without_a_warning(environ: dict[str, str], tmp_path: Path) -> None:
     port = str(free_port())

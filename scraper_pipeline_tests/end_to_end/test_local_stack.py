@@ -1,4 +1,4 @@
-"""What a user does with what `scraper-pipeline dev` serves, and what happens to it: checks, a backfill, kills."""
+"""What a user does with what `scraper-pipeline dev` serves, and what happens to it: a check-up, a backfill, kills."""
 
 import asyncio
 from collections.abc import Iterator
@@ -21,17 +21,10 @@ from scraper_pipeline_tests.end_to_end.driving import (
     run_workers,
     wait_for,
 )
-from scraper_pipeline_tests.integration.dagster.corruption import CORRUPTIONS, Corruption
 
 BACKFILLED = ("2026-01-05", "2026-01-06", "2026-01-07")
-CHECKED = ("2026-01-08", "2026-01-09")
 INTERRUPTED = ("2026-02-01", "2026-02-02")
 ASSETS = ("targets", "submitted_jobs", "stored_results", "dead_letters")
-CORRUPTED = (
-    CORRUPTIONS[0],
-    CORRUPTIONS[-1],
-)  # one blocks, and one only warns; the others are tried without a UI
-CHECKS = tuple((corruption.asset, corruption.check) for corruption in CORRUPTIONS)
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -56,11 +49,11 @@ def observer(stack: LocalStack) -> Iterator[Observer]:
 
 @pytest.fixture(scope="module")
 def finished(stack: LocalStack, observer: Observer) -> Observer:
-    """A week of nine pages a day, brought to green by two runs beside the daemon's own: that is quicker."""
+    """Three days of nine pages, brought to green by two runs beside the daemon's own: that is quicker."""
     _ask_for(stack, range(1, 10))
     days = {
         "dagster/asset_partition_range_start": BACKFILLED[0],
-        "dagster/asset_partition_range_end": CHECKED[-1],
+        "dagster/asset_partition_range_end": BACKFILLED[-1],
     }
     with pytest.MonkeyPatch.context() as patch:
         for name, value in stack.environ.items():
@@ -68,13 +61,13 @@ def finished(stack: LocalStack, observer: Observer) -> Observer:
         with dg.DagsterInstance.get() as instance:
             for job in ("submit_jobs", "settle_jobs"):
                 assert defs.resolve_job_def(job).execute_in_process(tags=days, instance=instance).success
-    observer.wait_until_done([*BACKFILLED, *CHECKED], 180)
+    observer.wait_until_done(BACKFILLED, 180)
     return observer
 
 
 @pytest.fixture(scope="module")
 def backfill(finished: Observer) -> str:
-    """A backfill, which takes the daemon about a minute: it is under way while the checks are tried."""
+    """A backfill, which takes the daemon about half a minute."""
     finished.ui.stop_sensor("publication_sensor")  # whose runs would be among those that are counted
     return finished.ui.backfill(ASSETS, BACKFILLED)
 
@@ -91,34 +84,10 @@ def test_a_check_up_of_what_runs_finds_it_well(stack: LocalStack, finished: Obse
     assert {"daemon", "automation"} <= {one.subject for one in found}
 
 
-@pytest.mark.usefixtures("backfill")
-def test_each_corrupted_row_turns_one_check_red_until_it_is_repaired(finished: Observer) -> None:
-    corrupted: dict[str, Corruption] = dict(zip(CHECKED, CORRUPTED, strict=True))
-    for day, corruption in corrupted.items():
-        corruption.inflict(finished.ledger.engine, day)
-    red = _red_checks(finished, [(day, day) for day in CHECKED])
-    for day, corruption in corrupted.items():
-        corruption.repair(finished.ledger.engine, day)
-    still_red = _red_checks(finished, [(CHECKED[0], CHECKED[-1])])
-
-    assert red == [{corruption.check} for corruption in CORRUPTED]
-    assert still_red == [set()]
-
-
-def _red_checks(observer: Observer, spans: list[tuple[str, str]]) -> list[set[str]]:
-    """Execute all checks over each span of days, and read which of them the UI shows red."""
-    runs = [observer.ui.launch_checks(CHECKS, first, last) for first, last in spans]
-    for run in runs:
-        observer.ui.wait_for_run(run, 90)
-    passed = {check: observer.ui.evaluations(asset, check, runs) for asset, check in CHECKS}
-    assert all(found.keys() == set(runs) for found in passed.values())
-    return [{check for check, found in passed.items() if not found[run]} for run in runs]
-
-
 def test_a_backfill_over_three_finished_days_submits_and_stores_nothing(
     finished: Observer, backfill: str
 ) -> None:
-    pages = 9 * len((*BACKFILLED, *CHECKED))
+    pages = 9 * len(BACKFILLED)
     running = ("REQUESTED", "COMPLETING")
     wait_for(lambda: finished.ui.backfill_status(backfill) not in running, 150, "the end of the backfill")
 

@@ -54,12 +54,12 @@ def pipeline(
     environment: pytest.MonkeyPatch,
     sandbox: SandboxServer,
     instance: dg.DagsterInstance,
-    ledger_url: str,
+    fresh_url: str,
     tmp_path: Path,
 ) -> Iterator[Pipeline]:
     """On both databases, but for tests that are marked `on_sqlite`."""
-    environment.setenv("SCRAPER_LEDGER_URL", ledger_url)
-    with Ledger.open(ledger_url) as ledger:
+    environment.setenv("SCRAPER_LEDGER_URL", fresh_url)
+    with Ledger.open(fresh_url) as ledger:
         yield Pipeline(sandbox, instance, ledger, tmp_path / "targets.txt")
 
 

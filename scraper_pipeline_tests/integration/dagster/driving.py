@@ -24,7 +24,7 @@ THREE_DAYS = {
 POST, GET, LIST = "POST /v1/extract", "GET /v1/extract/{job_id}", "GET /v1/extract/jobs"
 SETTLED_BY_DAY = ("stored_results", "dead_letters")
 # For what the kind of database has no part in.
-on_sqlite = pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
+on_sqlite = pytest.mark.parametrize("fresh_url", ["sqlite"], indirect=True)
 TERMINAL = ("completed", "failed", "cancelled")
 
 

@@ -31,6 +31,7 @@ def finished(pipeline: Pipeline) -> Pipeline:
     return pipeline
 
 
+@on_sqlite
 @pytest.mark.parametrize("corruption", CORRUPTIONS, ids=lambda corruption: corruption.name)
 def test_one_corrupted_row_turns_exactly_one_check_red_until_it_is_repaired(
     finished: Pipeline, corruption: Corruption

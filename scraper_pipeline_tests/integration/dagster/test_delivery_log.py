@@ -20,7 +20,7 @@ from scraper_pipeline_tests.integration.dagster.secrecy import everything_said
 from scraper_pipeline_tests.integration.sandbox.receiver import Receiver
 
 RESOURCES = ("ledger", "scraper", "webhook_secrets")
-on_one_database = pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
+on_one_database = pytest.mark.parametrize("fresh_url", ["sqlite"], indirect=True)
 
 
 @pytest.fixture
@@ -167,6 +167,7 @@ def test_webhooks_that_are_silent_while_jobs_finish_are_warned_of(registered: Pi
     assert plain(check.metadata)["jobs_settled"] == pages
 
 
+@on_one_database
 def test_acknowledgements_that_never_reach_the_ledger_are_silence(
     registered: Pipeline, receiver: Receiver
 ) -> None:
@@ -230,6 +231,7 @@ def test_a_rotation_job_whose_file_can_not_be_kept_fails_with_what_to_do(
     assert "is no file of webhook secrets" in everything_said(registered.instance)
 
 
+@on_one_database
 def test_the_replay_job_takes_jobs_up_again_and_may_be_repeated(
     registered: Pipeline, receiver: Receiver
 ) -> None:

@@ -94,6 +94,7 @@ def test_a_host_that_refuses_connections_leaves_everything_planned(
     _recovers(pipeline)
 
 
+@on_sqlite
 @pytest.mark.usefixtures("impatient_client")
 def test_a_host_that_never_answers_leaves_nothing_that_is_not_looked_up_before_it_is_sent_again(
     pipeline: Pipeline, silent_host: str, monkeypatch: pytest.MonkeyPatch

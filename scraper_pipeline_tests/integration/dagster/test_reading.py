@@ -35,6 +35,7 @@ def _load(pipeline: Pipeline, asset: str, day: str, **metadata: object) -> pd.Da
     return frame
 
 
+@on_sqlite
 def test_a_day_is_a_frame_with_a_row_a_page(finished: Pipeline) -> None:
     frame = _load(finished, "stored_results", NEXT_DAY)
     assert list(frame.columns) == list(RESULT_COLUMNS)
@@ -43,12 +44,14 @@ def test_a_day_is_a_frame_with_a_row_a_page(finished: Pipeline) -> None:
     assert sorted(frame["markdown"].str.len() > 100) == [False, True, True]
 
 
+@on_sqlite
 def test_chosen_columns_come_in_the_order_asked_for(finished: Pipeline) -> None:
     frame = _load(finished, "stored_results", THIRD_DAY, columns=["is_empty", "url"])
     assert list(frame.columns) == ["is_empty", "url"]
     assert sorted(frame["is_empty"].map(bool)) == [False, False, True]
 
 
+@on_sqlite
 def test_letters_are_read_the_same_way_and_only_open_ones(finished: Pipeline) -> None:
     frame = _load(finished, "dead_letters", DAY)
     assert list(frame.columns) == list(LETTER_COLUMNS)

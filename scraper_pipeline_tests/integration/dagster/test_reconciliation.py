@@ -86,6 +86,7 @@ def test_the_sweep_alone_stores_everything_and_turns_the_days_green(pipeline: Pi
     assert _figures(run)["ended"] == 0
 
 
+@on_sqlite
 def test_what_was_found_is_shown_in_numbers_by_kind(pipeline: Pipeline) -> None:
     pipeline.ask_for("pages/1", "pages/2", "pages/3")
     pipeline.sandbox.set_faults(never_finish={"url_contains": "/pages/3"})

@@ -37,6 +37,7 @@ def test_failed_targets_are_submitted_again_on_request_and_no_others(finished: P
     assert finished.count(results) == 4
 
 
+@on_sqlite
 def test_all_targets_are_submitted_again_on_request(finished: Pipeline) -> None:
     assert _settled_again(finished, resubmit="all") == 6
     assert finished.count(results) == 8
@@ -45,6 +46,7 @@ def test_all_targets_are_submitted_again_on_request(finished: Pipeline) -> None:
     assert current == 4
 
 
+@on_sqlite
 def test_a_limit_of_pages_holds_for_the_run(finished: Pipeline) -> None:
     assert _settled_again(finished, resubmit="all", max_pages=3) == 3
     assert finished.progress().targets == 6
@@ -64,6 +66,7 @@ def test_an_unknown_way_to_resubmit_is_refused_before_anything_runs(finished: Pi
     assert finished.posts() == posts
 
 
+@on_sqlite
 def test_labels_travel_to_the_results_and_faulty_lines_are_reported_by_number(
     pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from scraper_pipeline_tests.integration.dagster.secrecy import everything_said
 @pytest.mark.usefixtures("quick_resubmission")
 def test_a_whole_day_tells_neither_the_key_nor_the_password_nor_a_word_of_a_page(
     pipeline: Pipeline,
-    ledger_url: str,
+    fresh_url: str,
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
@@ -36,7 +36,7 @@ def test_a_whole_day_tells_neither_the_key_nor_the_password_nor_a_word_of_a_page
     assert DAY in said
     assert "pages/3" in said, "the text has what it should have"
     assert API_KEY not in said
-    password = make_url(ledger_url).password
+    password = make_url(fresh_url).password
     assert password is None or str(password) not in said
     words = _words_of_pages(pipeline)
     assert len(words) > 50

@@ -46,6 +46,7 @@ def with_news(pipeline: Pipeline) -> Pipeline:
     return pipeline
 
 
+@on_sqlite
 def test_planned_targets_are_asked_to_be_submitted(planned: Pipeline) -> None:
     assert planned.asked() == {(SUBMIT, DAY)}
 
@@ -178,12 +179,14 @@ def test_an_unreadable_cursor_loses_nothing(pipeline: Pipeline) -> None:
         pipeline.end_request_leases()
 
 
+@on_sqlite
 def test_a_tick_that_is_killed_before_its_requests_arrive_is_made_up_for(with_news: Pipeline) -> None:
     with_news.tick()  # and nobody ever sees its result
     with_news.end_request_leases()
     assert with_news.asked() == {(SETTLE, DAY)}
 
 
+@on_sqlite
 def test_a_day_that_is_settled_in_the_ledger_and_was_never_green_is_asked_for(with_news: Pipeline) -> None:
     _settle_with_a_run_that_is_killed_at_its_end(with_news)
     assert with_news.progress().is_settled
@@ -214,6 +217,7 @@ def test_a_day_that_is_accepted_and_whose_submission_was_never_green_is_asked_fo
     assert (SUBMIT, DAY) not in planned.asked()
 
 
+@on_sqlite
 def test_a_green_day_that_has_changed_since_is_shown_anew(with_news: Pipeline) -> None:
     with_news.settle()
     cursor = with_news.tick().cursor

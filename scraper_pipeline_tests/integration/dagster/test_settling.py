@@ -23,6 +23,7 @@ from scraper_pipeline_tests.integration.dagster.driving import (
     materialised,
     metadata_of,
     observed,
+    on_sqlite,
 )
 
 TWENTY = ["code", *(f"pages/{number}" for number in range(1, 20))]
@@ -43,6 +44,7 @@ def _never_finish(pipeline: Pipeline) -> None:
     pipeline.ask_for(*TWENTY)
 
 
+@on_sqlite
 def test_with_one_page_in_twenty_settled_the_run_succeeds_and_the_day_is_not_green(
     pipeline: Pipeline,
 ) -> None:
@@ -64,6 +66,7 @@ def test_with_one_page_in_twenty_settled_the_run_succeeds_and_the_day_is_not_gre
     assert pipeline.count(results) == 1
 
 
+@on_sqlite
 def test_the_day_is_green_when_its_last_page_settles(pipeline: Pipeline) -> None:
     _never_finish(pipeline)
     pipeline.submit()
@@ -83,6 +86,7 @@ def test_the_day_is_green_when_its_last_page_settles(pipeline: Pipeline) -> None
     assert pipeline.audit() == []
 
 
+@on_sqlite
 def test_the_submission_is_green_only_when_every_target_was_accepted(pipeline: Pipeline) -> None:
     pipeline.ask_for("pages/1", "pages/2", "pages/3")
 
@@ -96,6 +100,7 @@ def test_the_submission_is_green_only_when_every_target_was_accepted(pipeline: P
     assert pipeline.posts() == 3
 
 
+@on_sqlite
 def test_without_an_io_manager_that_consumes_them_no_outcome_is_stored(pipeline: Pipeline) -> None:
     pipeline.ask_for("pages/1", "broken/2", "empty")
     pipeline.submit()
@@ -130,6 +135,7 @@ def test_without_an_io_manager_that_consumes_them_no_outcome_is_stored(pipeline:
     assert pipeline.count(processed_events, processed_events.c.processed_at.is_(None)) == 0
 
 
+@on_sqlite
 def test_materialising_a_finished_day_again_changes_nothing(pipeline: Pipeline) -> None:
     pipeline.ask_for("pages/1", "broken/2", "empty", "pages/4")
     pipeline.complete()
@@ -191,6 +197,7 @@ def _at_once(
     return ended
 
 
+@on_sqlite
 def test_a_run_over_three_days_gives_each_day_its_own_figures(pipeline: Pipeline) -> None:
     pipeline.ask_for("pages/1")
     pipeline.run("submit_jobs", DAY)

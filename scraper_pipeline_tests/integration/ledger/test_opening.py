@@ -1,8 +1,11 @@
 """Opening a ledger: a fresh database, one that many open at once, a newer one, and one that can't be reached."""
 
 import multiprocessing
+import subprocess
+import sys
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -115,9 +118,13 @@ def test_all_of_the_ledgers_errors_have_one_base() -> None:
 
 
 def test_sqlite_is_durable_and_does_not_block_readers(sqlite_url: str) -> None:
-    with Ledger.open(sqlite_url) as ledger, ledger.engine.connect() as connection:
-        pragmas = {
-            name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
-            for name in ("journal_mode", "synchronous")
-        }
-    assert pragmas == {"journal_mode": "wal", "synchronous": 2}
+    """As it is outside of the tests, which don't wait for the disk."""
+    code = """
+        import sys
+        from scraper_pipeline.ledger import Ledger
+
+        with Ledger.open(sys.argv[1]) as ledger, ledger.engine.connect() as connection:
+            print(*(connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("journal_mode", "synchronous")))
+    """
+    said = subprocess.check_output([sys.executable, "-c", dedent(code), sqlite_url], text=True)
+    assert said.split() == ["wal", "2"]

@@ -6,22 +6,7 @@ import pytest
 
 from scraper_pipeline.ledger import Ledger, ResubmissionPolicy
 from scraper_pipeline.sandbox import SandboxConfig, SandboxServer
-from scraper_pipeline_tests.integration.ledger.conftest import (
-    fresh_postgres_url,
-    fresh_sqlite_url,
-    fresh_url,
-    migrated_postgres_url,
-    migrated_sqlite_file,
-)
 from scraper_pipeline_tests.integration.lifecycle.world import World, WorldClock
-
-__all__ = [
-    "fresh_postgres_url",
-    "fresh_sqlite_url",
-    "fresh_url",
-    "migrated_postgres_url",
-    "migrated_sqlite_file",
-]
 
 
 @pytest.fixture

@@ -17,6 +17,9 @@ from scraper_pipeline_tests.integration.lifecycle.world import DAY, World
 # What the ledger does here, its own tests try on both databases.
 pytestmark = pytest.mark.parametrize("fresh_url", ["sqlite"], indirect=True)
 
+# What the ledger does here, its own tests try on both databases.
+pytestmark = pytest.mark.parametrize("fresh_url", ["sqlite"], indirect=True)
+
 
 def _news(world: World) -> set[str]:
     return {row.job_id for row in rows(world.ledger, select(processed_events)) if row.poll_at is not None}

@@ -13,6 +13,9 @@ from scraper_pipeline.scraper_api import DeadlineExceeded, ServerError
 from scraper_pipeline_tests.integration.ledger.driving import rows
 from scraper_pipeline_tests.integration.lifecycle.world import DAY, World
 
+# What the ledger does here, its own tests try on both databases.
+pytestmark = pytest.mark.parametrize("fresh_url", ["sqlite"], indirect=True)
+
 
 def _found(world: World) -> set[str]:
     return {row.job_id for row in rows(world.ledger, select(processed_events)) if row.sweep_at is not None}

@@ -9,6 +9,9 @@ from scraper_pipeline.lifecycle import ResubmissionReport, resubmit_targets, ret
 from scraper_pipeline_tests.integration.ledger.driving import rows
 from scraper_pipeline_tests.integration.lifecycle.world import DAY, World
 
+# What the ledger does here, its own tests try on both databases.
+pytestmark = pytest.mark.parametrize("fresh_url", ["sqlite"], indirect=True)
+
 
 async def _ask(world: World, which: Which = "failed", limit: int | None = None) -> ResubmissionReport:
     async with world.client() as client:

@@ -15,6 +15,9 @@ from scraper_pipeline.scraper_api import (
 from scraper_pipeline_tests.integration.ledger.driving import rows
 from scraper_pipeline_tests.integration.lifecycle.world import DAY, World
 
+# What the ledger does here, its own tests try on both databases.
+pytestmark = pytest.mark.parametrize("fresh_url", ["sqlite"], indirect=True)
+
 NEXT_DAY = "2026-03-02"
 
 

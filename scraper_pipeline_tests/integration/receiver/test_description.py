@@ -20,7 +20,7 @@ from scraper_pipeline_tests.integration.receiver.receiving import (
 
 WAYS_IN = ("POST", PATH), ("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/metrics")
 bounded = settings(
-    max_examples=150,
+    max_examples=60,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

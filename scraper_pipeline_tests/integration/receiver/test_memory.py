@@ -13,6 +13,9 @@ from scraper_pipeline_tests.integration.receiver.receiving import (
     new_job_id,
 )
 
+# No body comes as far as the database.
+pytestmark = pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
+
 MEBIBYTE = 1024 * 1024
 GIGABYTE = 1024 * MEBIBYTE
 PIECE = b"x" * MEBIBYTE

@@ -8,30 +8,12 @@ import pytest
 from scraper_pipeline.sandbox import SandboxConfig, SandboxServer
 from scraper_pipeline.webhook_secrets import SecretsFile
 from scraper_pipeline_tests.integration.ledger.conftest import clock, ledger
-from scraper_pipeline_tests.integration.lifecycle.conftest import (
-    fresh_postgres_url,
-    fresh_sqlite_url,
-    fresh_url,
-    migrated_postgres_url,
-    migrated_sqlite_file,
-    world,
-    world_clock,
-)
+from scraper_pipeline_tests.integration.lifecycle.conftest import world, world_clock
 from scraper_pipeline_tests.integration.lifecycle.world import WorldClock
 from scraper_pipeline_tests.integration.sandbox.receiver import Receiver
 from scraper_pipeline_tests.integration.webhooks.log_service import LogService
 
-__all__ = [
-    "clock",
-    "fresh_postgres_url",
-    "fresh_sqlite_url",
-    "fresh_url",
-    "ledger",
-    "migrated_postgres_url",
-    "migrated_sqlite_file",
-    "world",
-    "world_clock",
-]
+__all__ = ["clock", "ledger", "world", "world_clock"]
 
 
 @pytest.fixture
