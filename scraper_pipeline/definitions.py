@@ -8,6 +8,7 @@ from scraper_pipeline.io_managers import IdempotencyIOManager
 from scraper_pipeline.jobs import (
     compare_costs,
     discard_dead_letters,
+    prune_ledger,
     publish_pages,
     reconcile_jobs,
     replay_webhook_deliveries,
@@ -26,6 +27,7 @@ from scraper_pipeline.resources import (
 from scraper_pipeline.schedules import (
     daily_submission_schedule,
     list_schedules,
+    prune_schedule,
     reconciliation_schedule,
     secret_rotation_schedule,
     spend_schedule,
@@ -45,6 +47,7 @@ defs = dg.Definitions(
         replay_webhook_deliveries,
         retry_dead_letters,
         discard_dead_letters,
+        prune_ledger,
     ],
     sensors=[job_status_sensor, delivery_log_sensor, publication_sensor, alert_sensor],
     schedules=[
@@ -53,6 +56,7 @@ defs = dg.Definitions(
         reconciliation_schedule,
         secret_rotation_schedule,
         spend_schedule,
+        prune_schedule,
     ],
     resources={
         "ledger": LedgerResource(),

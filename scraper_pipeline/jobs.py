@@ -13,6 +13,7 @@ from scraper_pipeline.assets.letters import discard_chosen_letters, retry_chosen
 from scraper_pipeline.assets.pages import pages
 from scraper_pipeline.assets.reconciliation import reconciliation
 from scraper_pipeline.assets.results import settlement
+from scraper_pipeline.assets.retention import prune_what_is_old
 from scraper_pipeline.assets.spend import spend
 from scraper_pipeline.assets.submissions import submitted_jobs
 from scraper_pipeline.assets.targets import targets
@@ -162,3 +163,14 @@ def retry_dead_letters() -> None:
 )
 def discard_dead_letters() -> None:
     discard_chosen_letters()
+
+
+@dg.job(
+    description=(
+        "Drop the content of old pages that the published files have, and old events and deliveries, as "
+        "SCRAPER_KEEP_CONTENT_DAYS and SCRAPER_KEEP_NEWS_DAYS say. Runs by schedule."
+    ),
+    tags=PUBLISHING,
+)
+def prune_ledger() -> None:
+    prune_what_is_old()

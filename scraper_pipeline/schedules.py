@@ -7,6 +7,7 @@ import dagster as dg
 from scraper_pipeline.jobs import (
     compare_costs,
     lists_config,
+    prune_ledger,
     reconcile_jobs,
     rotate_webhook_secrets,
     submit_jobs,
@@ -117,3 +118,20 @@ def spend_schedule(
         if DAYS.has_partition_key(day)
         else dg.SkipReason(f"{day} is too early.")
     )
+
+
+@dg.schedule(
+    job=prune_ledger,
+    cron_schedule="20 4 * * *",
+    execution_timezone=DAYS.timezone,
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Drops each morning what is older than the settings keep it. Idle until one of them is set.",
+)
+def prune_schedule() -> dg.RunRequest | dg.SkipReason:
+    with explained_failures():
+        settings = load_settings()
+    if settings.keep_content_days is None and settings.keep_news_days is None:
+        return dg.SkipReason(
+            "Everything is kept: SCRAPER_KEEP_CONTENT_DAYS and SCRAPER_KEEP_NEWS_DAYS are unset."
+        )
+    return dg.RunRequest()

@@ -27,6 +27,8 @@ _SCHEMES = frozenset({"hex", "sha256=", "base64", "standard"})
 # The client does not begin a POST with less time left (RetryPolicy.least_request_seconds): with a lease no longer
 # than that, nothing would ever be sent.
 _LEAST_REQUEST_SECONDS = 5
+# The size of a day's pages is compared with that of the seven days before it.
+LEAST_DAYS_KEPT = 8
 
 
 class SettingsError(Exception):
@@ -278,6 +280,16 @@ class Settings(BaseSettings):
     )
     webhook_delivery_id_paths: Words = Field(
         ("delivery_id", "id"), description="where a delivery names itself"
+    )
+    keep_content_days: Annotated[int, Field(ge=LEAST_DAYS_KEPT)] | None = Field(
+        None,
+        description="for how many days the ledger keeps the content of pages, which is then in the published files"
+        " alone; unset keeps it for ever",
+    )
+    keep_news_days: Annotated[int, Field(ge=LEAST_DAYS_KEPT)] | None = Field(
+        None,
+        description="for how many days events that were processed, and deliveries of webhooks, are kept; unset keeps"
+        " them for ever",
     )
     alert_url: Annotated[Secret, AfterValidator(_as_secret_url)] | None = Field(
         None, description="where failed runs and checks are posted to, as JSON; unset posts nothing"

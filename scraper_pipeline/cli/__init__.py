@@ -30,6 +30,7 @@ SECTIONS = {
             f"{_CLI}.webhooks", "webhooks", "Register and replay webhooks and rotate their secrets."
         ),
         "migrate": Deferred(f"{_CLI}.inspection", "migrate", "Bring the ledger's schema up to date."),
+        "prune": Deferred(f"{_CLI}.pruning", "prune_command", "Drop what is old from the ledger."),
         "sandbox": Deferred(
             "scraper_pipeline.sandbox.command", "sandbox_command", "Serve a local stand-in for the service."
         ),

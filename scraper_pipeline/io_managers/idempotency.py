@@ -43,5 +43,9 @@ class IdempotencyIOManager(dg.ConfigurableIOManager):
         columns = list((context.definition_metadata or {}).get("columns", available))
         days = list(context.asset_partition_keys)
         with explained_failures(), LedgerResource().open() as ledger:
+            if not is_letters and (pruned := ledger.retention.pruned(days)):
+                context.log.warning(
+                    f"The content of {', '.join(pruned)} was pruned from the ledger; the published files have it."
+                )
             read = ledger.progress.read_letters if is_letters else ledger.progress.read_results
             return pd.DataFrame([dict(row) for row in read(days, columns)], columns=pd.Index(columns))

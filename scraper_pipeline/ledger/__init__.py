@@ -49,6 +49,7 @@ from scraper_pipeline.ledger.records import (
     unmark_url,
 )
 from scraper_pipeline.ledger.resubmissions import SettledTarget, Which
+from scraper_pipeline.ledger.retention import Traces
 from scraper_pipeline.ledger.spending import Allowance, PageLimit, PlannedGroup
 from scraper_pipeline.ledger.store import Ledger
 from scraper_pipeline.ledger.sweeps import Offender
@@ -121,6 +122,7 @@ __all__ = [
     "State",
     "StoredPage",
     "Target",
+    "Traces",
     "Uncounted",
     "UnfinishedList",
     "UnsettledJob",

@@ -49,6 +49,11 @@ class PagesOfDay:
             by_key = {(row["job_id"], row["item_key"]): dict(row) for row in found.mappings()}
             yield from (by_key[key] for key in wanted)
 
+    def lack_content(self) -> bool:
+        """Whether a page that was not empty has no content any more: it was pruned."""
+        is_pruned = and_(_page.is_empty.is_(False), _page.markdown.is_(None), _page.html.is_(None))
+        return bool(self.connection.scalar(select(exists().where(self.condition, is_pruned))))
+
     def _stream(self, *columns: ColumnElement[Any]) -> Iterator[Any]:
         """These columns, which are no content, of the rows that the view ``current_results`` has.
 

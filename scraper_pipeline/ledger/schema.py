@@ -296,6 +296,7 @@ partitions = Table(
     Column("revision", BigInteger, nullable=False),
     Column("changed_at", UtcDateTime, nullable=False),
     Column("planned_at", UtcDateTime),
+    Column("pruned_at", UtcDateTime),
     PrimaryKeyConstraint("account", "feed", "partition_key", name="pk_partitions"),
 )
 

@@ -21,6 +21,7 @@ from scraper_pipeline.ledger.progress import ProgressStore
 from scraper_pipeline.ledger.quality import QualityStore
 from scraper_pipeline.ledger.records import Scope
 from scraper_pipeline.ledger.resubmissions import ResubmissionStore
+from scraper_pipeline.ledger.retention import RetentionStore
 from scraper_pipeline.ledger.submissions import SubmissionStore
 from scraper_pipeline.ledger.sweeps import SweepStore
 from scraper_pipeline.ledger.webhooks import WebhookStore
@@ -140,6 +141,10 @@ class Ledger:
     @cached_property
     def foreign_jobs(self) -> ForeignJobStore:
         return ForeignJobStore(self.engine, self.scope, self.clock)
+
+    @cached_property
+    def retention(self) -> RetentionStore:
+        return RetentionStore(self.engine, self.scope, self.clock)
 
     @cached_property
     def audit(self) -> AuditStore:

@@ -5,6 +5,7 @@ from scraper_pipeline.publishing.days import Publication, file_of_day, publish_p
 from scraper_pipeline.publishing.errors import PublishingError
 from scraper_pipeline.publishing.exports import Export, ExportFormat, Selection, export_file, export_stream
 from scraper_pipeline.publishing.places import Place, open_place
+from scraper_pipeline.publishing.pruning import PruneReport, Retention, prune, what_is_old
 
 __all__ = [
     "PAGE_COLUMNS",
@@ -13,12 +14,16 @@ __all__ = [
     "Export",
     "ExportFormat",
     "Place",
+    "PruneReport",
     "Publication",
     "PublishingError",
+    "Retention",
     "Selection",
     "export_file",
     "export_stream",
     "file_of_day",
     "open_place",
+    "prune",
     "publish_pages",
+    "what_is_old",
 ]

@@ -72,6 +72,15 @@ def publish_pages(ledger: Ledger, place: Place, day: str) -> Publication:
     return publication
 
 
+def shows_the_day(ledger: Ledger, place: Place, day: str) -> bool:
+    """Whether the published file of a day has every page that the ledger has. Raises PublishingError."""
+    with place.opening(file_of_day(day)) as file:
+        published = read_note(file) if file is not None else {}
+    with ledger.pages.of(day) as pages:
+        outline = outline_of(pages.keys())
+    return not outline.rows or published.get("digest") == outline.digest
+
+
 def _publish_once(ledger: Ledger, place: Place, day: str, revision: int, changed: bool) -> Publication:
     name = file_of_day(day)
     with place.opening(name) as file:
@@ -86,6 +95,11 @@ def _publish_once(ledger: Ledger, place: Place, day: str, revision: int, changed
                     "the file to have what is left published."
                 )
             is_new = published.get("digest") != outline.digest
+            if is_new and pages.lack_content():
+                raise PublishingError(
+                    f"Content of {day} was pruned from the ledger: {place.location(name)} is left as it is, and late "
+                    "pages of that day are in the ledger alone."
+                )
             if is_new:
                 note = {"format": FORMAT, "day": day, "rows": str(outline.rows), "digest": outline.digest}
                 rows = pages.rows(needed_of_ledger(outline.columns))
