@@ -73,6 +73,11 @@ def day_key(settings: Settings, day: date | None) -> str:
     return (day or datetime.now(ZoneInfo(settings.timezone))).strftime("%Y-%m-%d")
 
 
+def counted(count: int, noun: str) -> str:
+    """``1 page``, ``2 pages``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def progress_bars() -> Progress:
     """Bars on stderr, gone at their end; nothing is shown where stderr is no terminal."""
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()

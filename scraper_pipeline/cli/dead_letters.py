@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from scraper_pipeline.assets.holding import HELD_LEASE
-from scraper_pipeline.cli.common import clear_errors, json_option, out, print_json
+from scraper_pipeline.cli.common import clear_errors, counted, json_option, out, print_json
 from scraper_pipeline.ledger import (
     Attempt,
     DeadLetter,
@@ -116,7 +116,9 @@ def list_letters(limit: int | None, state: str, as_json: bool, **given: Any) -> 
         )
         table.add_row(*(escape(str(cell)) for cell in row))
     out.print(table)
-    click.echo(f"{total} letters: " + ", ".join(f"{count} {code}" for code, count in by_code.items()))
+    click.echo(
+        f"{counted(total, 'letter')}: " + ", ".join(f"{count} {code}" for code, count in by_code.items())
+    )
     if total > len(letters):
         click.echo(f"{total - len(letters)} more are not shown; --limit shows them.")
 
@@ -179,9 +181,8 @@ def retry(
         pages = sum(target.most_pages for target in targets)
         if not letter_ids and targets and not yes:
             bound = pages if max_pages is None else min(pages, max_pages)
-            click.confirm(
-                f"Plan {len(targets)} targets again, for at most {bound} pages?", abort=True, err=True
-            )
+            asked = f"Plan {counted(len(targets), 'target')} again, for at most {counted(bound, 'page')}?"
+            click.confirm(asked, abort=True, err=True)
 
         async def ask() -> ResubmissionReport:
             async with open_client(settings) as client:
@@ -199,15 +200,17 @@ def _tell_retried(
     if as_json:
         print_json({**report.__dict__, "days": days})
         return
-    click.echo(f"{report.planned} targets are planned again, for at most {report.pages} pages.")
+    click.echo(
+        f"Planned again: {counted(report.planned, 'target')}, for at most {counted(report.pages, 'page')}."
+    )
     for count, said in (
-        (report.beyond, "are left as they are, for --max-pages."),
-        (report.running, "are left as they are: their jobs, which were given up, still run."),
-        (report.settled, "are stored instead: their jobs, which were given up, have ended well."),
-        (report.resolved, "letters are resolved already: their targets were tried again or stored since."),
+        (report.beyond, "Left as it is, for --max-pages"),
+        (report.running, "Left as it is, since a job that was given up still runs"),
+        (report.settled, "Stored instead, since a job that was given up has ended well"),
+        (report.resolved, "Resolved before, since the target was tried again or stored"),
     ):
         if count:
-            click.echo(f"{count} {said}")
+            click.echo(f"{said}: {count}.")
     if report.planned:
         click.echo(_NOT_SENT.format(days=", ".join(days)))
         if waiting := sorted(held.intersection(days)):
@@ -241,14 +244,14 @@ def discard(
     with open_ledger(load_settings()) as ledger:
         chosen = _chosen(ledger, letter_ids, which, limit)
         if not letter_ids and chosen and not yes:
-            click.confirm(f"Discard {len(chosen)} letters?", abort=True, err=True)
+            click.confirm(f"Discard {counted(len(chosen), 'letter')}?", abort=True, err=True)
         discarded = ledger.letters.discard(chosen, note)
     if as_json:
         print_json({"discarded": discarded, "resolved": len(chosen) - discarded})
         return
-    click.echo(f"{discarded} letters are discarded.")
+    click.echo(f"Discarded: {counted(discarded, 'letter')}.")
     if discarded < len(chosen):
-        click.echo(f"{len(chosen) - discarded} were open no more, and are as they were.")
+        click.echo(f"Open no more, and left as it was: {len(chosen) - discarded}.")
 
 
 def _chosen(ledger: Ledger, letter_ids: Sequence[int], which: LetterFilter, limit: int | None) -> list[int]:

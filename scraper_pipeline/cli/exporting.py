@@ -7,9 +7,16 @@ from pathlib import Path
 from typing import TextIO
 
 import click
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from scraper_pipeline.cli.common import clear_errors, day_key, day_option, err, json_option, print_json
+from scraper_pipeline.cli.common import (
+    clear_errors,
+    counted,
+    day_key,
+    day_option,
+    json_option,
+    print_json,
+    progress_bars,
+)
 from scraper_pipeline.publishing import (
     Export,
     ExportFormat,
@@ -58,7 +65,7 @@ def export(
         raise click.UsageError(
             "standard output takes csv or jsonl (--format), and no report beside it (--json)"
         )
-    with open_ledger(settings) as ledger, _bars() as bars:
+    with open_ledger(settings) as ledger, progress_bars() as bars:
         if not ledger.progress.revision(key):
             raise PublishingError(f"Nothing was planned for {key}: see scraper-pipeline status for what was")
         in_flight, bar = ledger.progress.of(key).in_flight, bars.add_task(key, total=None)
@@ -74,9 +81,12 @@ def export(
     if as_json:
         print_json(_report(written, target, file_format, size, in_flight))
         return
-    click.echo(f"{written.rows} pages of {key}, {len(written.columns)} columns: {target}", err=True)
+    click.echo(
+        f"{counted(written.rows, 'page')} of {key}, {counted(len(written.columns), 'column')}: {target}",
+        err=True,
+    )
     if in_flight:
-        click.echo(f"{in_flight} targets of {key} are still in flight, and not in it.", err=True)
+        click.echo(f"Still in flight, and not in it: {counted(in_flight, 'target')} of {key}.", err=True)
 
 
 def _format_of(to: str | None) -> ExportFormat:
@@ -106,11 +116,6 @@ def _split(target: str) -> tuple[str, str]:
         return str(Path(target).parent), Path(target).name
     base, _, name = target.rpartition("/")
     return base, name
-
-
-def _bars() -> Progress:
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    return Progress(*columns, console=err, disable=not err.is_terminal, transient=True)
 
 
 def _report(

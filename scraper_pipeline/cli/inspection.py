@@ -7,7 +7,15 @@ from typing import Any
 import click
 from rich.table import Table
 
-from scraper_pipeline.cli.common import clear_errors, err, json_option, out, print_json, progress_bars
+from scraper_pipeline.cli.common import (
+    clear_errors,
+    counted,
+    err,
+    json_option,
+    out,
+    print_json,
+    progress_bars,
+)
 from scraper_pipeline.ledger import Ledger, Violation
 from scraper_pipeline.local import demo as demonstration
 from scraper_pipeline.resources import open_ledger
@@ -74,7 +82,9 @@ def status(days: int, as_json: bool) -> None:
                 f"{row['day']} news first by: " + ", ".join(f"{name} {n}" for name, n in heard.items())
             )
     if foreign:
-        click.echo(f"{foreign} jobs of other programs on this key; the asset reconciliation lists them.")
+        click.echo(
+            f"On this key: {counted(foreign, 'job')} of other programs; the asset reconciliation lists them."
+        )
     click.echo(
         f"Last sweep: {last_sweep[0]:%Y-%m-%d %H:%M:%S} UTC." if last_sweep else "No sweep has run yet."
     )

@@ -8,7 +8,7 @@ from datetime import date, datetime
 
 import click
 
-from scraper_pipeline.cli.common import clear_errors, day_key, day_option, json_option, print_json
+from scraper_pipeline.cli.common import clear_errors, counted, day_key, day_option, json_option, print_json
 from scraper_pipeline.cli.list_reading import ListReading
 from scraper_pipeline.cli.planning_days import plan_days, show_days
 from scraper_pipeline.ledger import Kind, PlannedGroup
@@ -21,7 +21,11 @@ from scraper_pipeline.target_lists import TargetListError, choose_lists, load_ta
 _DAY = click.DateTime(["%Y-%m-%d"])
 _PROBLEMS_SHOWN = 50
 _LIVE_SECONDS = 10.0
-_NAMES = {"extract": "single jobs", "batch": "batches", "crawl": "crawls"}
+_NAMES = {
+    "extract": ("single job", "single jobs"),
+    "batch": ("batch", "batches"),
+    "crawl": ("crawl", "crawls"),
+}
 
 
 @click.command()
@@ -73,8 +77,9 @@ def plan(
         left = pages_left(ledger, policy)
     beyond = 0 if left.least is None else max(0, most_pages - left.least)
     usage, untold = asyncio.run(_ask_for_places(settings)) if live else (None, None)
+    targets = sum(one.targets for one in readings)
     report = {
-        "day": key, "list": where, "targets": sum(one.targets for one in readings), "new": len(added),
+        "day": key, "list": where, "targets": targets, "new": len(added),
         "to_submit": to_submit, "most_pages_paid": most_pages, "requests": requests,
         "pages_left_today": left.today, "pages_left_this_month": left.this_month,
         "pages_beyond_the_limits": beyond, "lists": [one.figures for one in readings],
@@ -85,10 +90,10 @@ def plan(
     if as_json:
         print_json(report)
         return
-    click.echo(f"{where} has {report['targets']} targets; {len(added)} are new to {key}.")
+    click.echo(f"{where} has {counted(targets, 'target')}; new to {key}: {len(added)}.")
     for one in readings:
         _tell_list(one)
-    click.echo(f"A run would submit {to_submit}, and pay for at most {most_pages} pages.")
+    click.echo(f"A run would submit {to_submit}, and pay for at most {counted(most_pages, 'page')}.")
     _tell_details(requests, left, beyond)
     if usage:
         click.echo(f"The account has {_free(usage)} of its {usage.limit} places free.")
@@ -100,11 +105,14 @@ def plan(
 def _tell_list(reading: ListReading) -> None:
     if not reading.target_list.is_named:
         return
-    parts = [f"{reading.targets} targets", f"{reading.new} new, for at most {reading.pages} pages"]
+    parts = [
+        counted(reading.targets, "target"),
+        f"{reading.new} new, for at most {counted(reading.pages, 'page')}",
+    ]
     if reading.beyond_budget:
         parts.append(f"{reading.beyond_budget} beyond its budget")
     if reading.problems:
-        parts.append(f"{len(reading.problems)} lines with problems")
+        parts.append(f"{counted(len(reading.problems), 'line')} with problems")
     click.echo(f"  {reading.target_list.name}: {'; '.join(parts)}.")
 
 
@@ -129,8 +137,8 @@ def _merged(readings: Sequence[ListReading], planned: Sequence[PlannedGroup]) ->
 
 
 def _tell_details(requests: dict[str, int], left: PagesLeft, beyond: int) -> None:
-    if parts := [f"{count} {_NAMES[kind]}" for kind, count in requests.items() if count]:
-        click.echo(f"That takes {sum(requests.values())} requests: {', '.join(parts)}.")
+    if parts := [f"{count} {_NAMES[kind][count != 1]}" for kind, count in requests.items() if count]:
+        click.echo(f"That takes {counted(sum(requests.values()), 'request')}: {', '.join(parts)}.")
     click.echo(f"{str(left).capitalize()}" + (f": {beyond} would stay planned." if beyond else "."))
 
 

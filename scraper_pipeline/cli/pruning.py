@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import click
 from rich.progress import TaskID
 
-from scraper_pipeline.cli.common import clear_errors, json_option, print_json, progress_bars
+from scraper_pipeline.cli.common import clear_errors, counted, json_option, print_json, progress_bars
 from scraper_pipeline.publishing import PruneReport, Retention, open_place, prune, what_is_old
 from scraper_pipeline.resources import open_ledger
 from scraper_pipeline.settings import LEAST_DAYS_KEPT, load_settings
@@ -106,10 +106,10 @@ def _tell(report: PruneReport, dry_run: bool, as_json: bool) -> None:
 
 def _said(report: PruneReport) -> str:
     counts = {
-        f"the content of {report.pages} pages of {len(report.days)} days": report.pages,
-        f"{report.traces.events} events": report.traces.events,
-        f"{report.traces.deliveries} deliveries": report.traces.deliveries,
-        f"{report.traces.quarantined} quarantined bodies": report.traces.quarantined,
-        f"{report.traces.letters} resolved letters": report.traces.letters,
+        f"the content of {counted(report.pages, 'page')} of {counted(len(report.days), 'day')}": report.pages,
+        counted(report.traces.events, "event"): report.traces.events,
+        f"deliveries: {report.traces.deliveries}": report.traces.deliveries,
+        f"quarantined: {report.traces.quarantined}": report.traces.quarantined,
+        counted(report.traces.letters, "resolved letter"): report.traces.letters,
     }
     return ", ".join(text for text, count in counts.items() if count) or "nothing"

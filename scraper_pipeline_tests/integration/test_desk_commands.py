@@ -102,11 +102,11 @@ def test_chosen_letters_are_planned_again_and_not_sent(ledger: Ledger, sandbox: 
     posts = sandbox.requests().get("POST /v1/extract", 0)
     first, second, lost = ledger.letters.ids(LetterFilter())
     said = _desk("retry", str(first), str(lost))
-    assert "2 targets are planned again, for at most 2 pages." in said
+    assert "Planned again: 2 targets, for at most 2 pages." in said
     assert f"launch it for {DAY}, {NEXT_DAY}" in said
     assert attempts(ledger, A) == ["superseded", "planned"]
     assert sandbox.requests().get("POST /v1/extract", 0) == posts
-    assert "1 letters are resolved already" in _desk("retry", str(first))
+    assert "Resolved before, since the target was tried again or stored: 1." in _desk("retry", str(first))
     assert _as_json("dead-letters", "retry", str(second))["planned"] == 1
     assert ledger.audit.check() == []
 
@@ -126,7 +126,7 @@ def test_filters_ask_before_anything_is_planned_and_name_the_cost(ledger: Ledger
 
 def test_discarded_letters_keep_their_note_and_come_back_by_id_alone(ledger: Ledger) -> None:
     assert "Discard 2 letters?" in _desk("discard", "--day", DAY, answer="n\n", code=1)
-    assert "2 letters are discarded." in _desk("discard", "--day", DAY, "--note", "Moved away.", "--yes")
+    assert "Discarded: 2 letters." in _desk("discard", "--day", DAY, "--note", "Moved away.", "--yes")
     listed = _as_json("dead-letters", "list", "--state", "discarded")["letters"]
     assert {one["note"] for one in listed} == {"Moved away."}
     status = _as_json("status")

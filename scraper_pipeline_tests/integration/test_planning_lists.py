@@ -62,7 +62,7 @@ def test_each_list_is_shown_with_what_is_new_and_what_its_budget_leaves_out(list
 
     said = plan().stdout
     assert (
-        "  shops: 5 targets; 3 new, for at most 3 pages; 2 beyond its budget; 1 lines with problems." in said
+        "  shops: 5 targets; 3 new, for at most 3 pages; 2 beyond its budget; 1 line with problems." in said
     )
     assert "  stock, line 3: the same as line 2" in said
 

@@ -52,7 +52,7 @@ def test_parquet_is_the_default_and_has_what_is_published(
     assert result.stdout == ""
     assert result.stderr == (
         "2 pages of 2026-03-01, 20 columns: pages-2026-03-01.parquet\n"
-        "1 targets of 2026-03-01 are still in flight, and not in it.\n"
+        "Still in flight, and not in it: 1 target of 2026-03-01.\n"
     )
     publish_pages(ledger, folder, DAY)
     assert pq.read_table(inside / f"pages-{DAY}.parquet").equals(table(folder))
