@@ -29,6 +29,9 @@ SECTIONS = {
         "webhooks": Deferred(
             f"{_CLI}.webhooks", "webhooks", "Register and replay webhooks and rotate their secrets."
         ),
+        "metrics": Deferred(
+            f"{_CLI}.metrics", "metrics_command", "Serve figures to Prometheus until Ctrl-C."
+        ),
         "migrate": Deferred(f"{_CLI}.inspection", "migrate", "Bring the ledger's schema up to date."),
         "prune": Deferred(f"{_CLI}.pruning", "prune_command", "Drop what is old from the ledger."),
         "sandbox": Deferred(

@@ -18,6 +18,7 @@ from scraper_pipeline.ledger.errors import LedgerTooNew, LedgerUnavailable
 BUSY_TIMEOUT_MS = 60_000
 SQLITE_DURABILITY = "FULL"  # every commit is on the disk when it returns
 _MIGRATION_LOCK = 0x6C656467  # any constant: all processes that migrate one database share it
+_INSUFFICIENT_PRIVILEGE = "42501"
 _WRITES = {"ledger_writes": True}
 _AT_ONCE = {"ledger_at_once": True}
 _DISCREET: dict[str, Any] = {"hide_parameters": True}  # page content is in no error, and so in no log
@@ -120,6 +121,11 @@ def migrate(engine: Engine) -> str:
             command.upgrade(config, "head")
     except DatabaseError as error:
         where = engine.url.render_as_string(hide_password=True)
+        if getattr(error.orig, "sqlstate", None) == _INSUFFICIENT_PRIVILEGE:
+            raise LedgerUnavailable(
+                f"The ledger at {where} has an older schema, and this role may not change it: {first_line(error)}. Run "
+                "`scraper-pipeline migrate` as the schema's owner."
+            ) from error
         raise LedgerUnavailable(
             f"The ledger at {where} can't be opened: {first_line(error)}. Check SCRAPER_LEDGER_URL."
         ) from error

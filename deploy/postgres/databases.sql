@@ -1,0 +1,6 @@
+-- Once for each server, as its superuser: a database for Dagster's own storage, and one for the ledger.
+--     psql -f databases.sql
+CREATE ROLE dagster LOGIN;
+CREATE DATABASE dagster OWNER dagster;
+REVOKE CONNECT, TEMPORARY ON DATABASE dagster FROM PUBLIC;
+CREATE DATABASE ledger ENCODING 'UTF8' TEMPLATE template0;

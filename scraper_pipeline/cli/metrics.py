@@ -1,0 +1,41 @@
+"""The command ``metrics``: the ledger's figures for Prometheus."""
+
+import signal
+import threading
+from types import FrameType
+
+import click
+
+from scraper_pipeline.cli.common import clear_errors
+from scraper_pipeline.exporter import LedgerCollector, Limits, serving
+from scraper_pipeline.resources import open_ledger
+from scraper_pipeline.settings import load_settings
+
+
+@click.command("metrics")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port", default=9180, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one."
+)
+@clear_errors
+def metrics_command(host: str, port: int) -> None:
+    """Serve the ledger's figures to Prometheus until Ctrl-C, at /metrics.
+
+    The receiver has a /metrics of its own, about deliveries.
+    """
+    settings, stop = load_settings(), threading.Event()
+
+    def end(_signal: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, end)
+    limits = Limits(settings.daily_page_limit, settings.monthly_page_limit, settings.timezone)
+    try:
+        with open_ledger(settings) as ledger, serving(LedgerCollector(ledger, limits), host, port) as taken:
+            click.echo(f"Metrics at http://{host}:{taken}/metrics", err=True)
+            stop.wait()
+    except OSError as error:
+        raise click.ClickException(
+            f"{host}:{port} can't be listened on: {error.strerror or error}. Give another --host or --port."
+        ) from None

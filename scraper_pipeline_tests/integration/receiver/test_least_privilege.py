@@ -1,0 +1,159 @@
+"""The roles of deploy/postgres: a receiver does all its work under its own; whoever takes it over can do no more."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+from scraper_pipeline.ledger import Ledger, LedgerUnavailable, Target
+from scraper_pipeline.settings import project_folder
+from scraper_pipeline_tests.integration.receiver.receiving import (
+    ReceiverProcess,
+    new_job_id,
+    running_receiver,
+)
+from scraper_pipeline_tests.postgres import EphemeralPostgres
+
+pytestmark = pytest.mark.postgres
+SCRIPTS = project_folder() / "deploy" / "postgres"
+_ROLES = ("scraper_owner", "scraper_pipeline", "scraper_receiver")
+_PASSWORD = "of-no-other-role"
+
+
+@dataclass(frozen=True)
+class Roles:
+    """A database with the three roles, and its URL for each of them."""
+
+    server: EphemeralPostgres
+    database: str
+
+    def url(self, role: str) -> str:
+        return f"postgresql+psycopg://{role}:{_PASSWORD}@127.0.0.1:{self.server.port}/{self.database}"
+
+    def run(self, script: str) -> None:
+        """As superuser, what a file of deploy/postgres says."""
+        self.execute((SCRIPTS / script).read_text("utf-8"))
+
+    def execute(self, statement: str, *values: str) -> None:
+        conninfo = self.server.url(self.database).replace("+psycopg", "")
+        with psycopg.connect(conninfo, autocommit=True) as connection:
+            connection.execute(statement.encode(), values or None)
+
+    def refuses(self, role: str, statement: str) -> str:
+        """What the server answers to a statement that a role may not make. Fails if it may."""
+        engine = sa.create_engine(self.url(role), poolclass=sa.NullPool)
+        with pytest.raises(sa.exc.ProgrammingError) as refused, engine.begin() as connection:
+            connection.exec_driver_sql(statement)
+        return str(refused.value.orig)
+
+
+@pytest.fixture(scope="module")
+def roles(postgres_server: EphemeralPostgres) -> Iterator[Roles]:
+    """The ledger as docs/deploy.md sets it up: roles, migration by the owner, grants; each script twice."""
+    with postgres_server.database() as database:
+        roles = Roles(postgres_server, database)
+        for _ in range(2):
+            roles.run("roles.sql")
+        for role in _ROLES:
+            roles.execute(f"ALTER ROLE {role} PASSWORD '{_PASSWORD}'")
+        Ledger.open(roles.url("scraper_owner")).close()
+        for _ in range(2):
+            roles.run("grants.sql")
+        yield roles
+
+
+@pytest.fixture(scope="module")
+def receiver(roles: Roles, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReceiverProcess]:
+    folder = tmp_path_factory.mktemp("receiver")
+    with running_receiver(roles.url("scraper_receiver"), folder) as receiver:
+        yield receiver
+
+
+def test_it_accepts_counts_duplicates_and_quarantines(roles: Roles, receiver: ReceiverProcess) -> None:
+    job_id = new_job_id()
+    assert receiver.deliver(job_id).outcome == "accepted"
+    assert receiver.deliver(job_id).outcome == "duplicate"
+    assert receiver.post(b"no JSON").outcome == "quarantined"
+    with Ledger.open(roles.url("scraper_pipeline")) as ledger:
+        assert ledger.inbox.quarantined() == 1
+        assert [row.job_id for row in _events(ledger)] == [job_id]
+    assert receiver.get("/readyz").status == 200
+
+
+def test_it_reopens_what_was_given_up(roles: Roles, receiver: ReceiverProcess) -> None:
+    job_id = new_job_id()
+    roles.execute(
+        "INSERT INTO processed_events (job_id, received_at, available_at, given_up_at)"
+        " VALUES (%s, now(), now(), now())",
+        job_id,
+    )
+    assert receiver.deliver(job_id).outcome == "accepted"
+    with Ledger.open(roles.url("scraper_pipeline")) as ledger:
+        [row] = [row for row in _events(ledger) if row.job_id == job_id]
+    assert row.given_up_at is None
+    assert row.webhook_at is not None
+
+
+def _events(ledger: Ledger) -> list[sa.Row[tuple[str, str | None, str | None]]]:
+    with ledger.engine.connect() as connection:
+        found = connection.execute(sa.text("SELECT job_id, webhook_at, given_up_at FROM processed_events"))
+        return list(found)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT url FROM submissions",
+        "SELECT markdown FROM results",
+        "SELECT url FROM current_results",
+        "SELECT * FROM dead_letters",
+        "SELECT * FROM webhooks",
+        "SELECT body FROM quarantine",
+        "SELECT processed_at FROM processed_events",
+        "INSERT INTO submissions (url) VALUES ('https://example.com/')",
+        "INSERT INTO processed_events (job_id, processed_at) VALUES ('j', now())",
+        "UPDATE processed_events SET processed_at = now()",
+        "UPDATE processed_events SET claimed_by = NULL",
+        "UPDATE quarantine SET resolved_at = now()",
+        "DELETE FROM processed_events",
+        "DELETE FROM quarantine",
+        "TRUNCATE processed_events",
+        "CREATE TABLE mine (id int)",
+        "CREATE TEMPORARY TABLE mine (id int)",
+        "UPDATE alembic_version SET version_num = '0001'",
+    ],
+)
+def test_it_may_do_nothing_else(roles: Roles, statement: str) -> None:
+    assert "permission denied" in roles.refuses("scraper_receiver", statement)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DROP TABLE results",
+        "ALTER TABLE results ADD mine int",
+        "CREATE TABLE mine (id int)",
+        "DELETE FROM alembic_version",
+    ],
+)
+def test_the_pipeline_changes_rows_and_no_table(roles: Roles, statement: str) -> None:
+    assert re.search("permission denied|must be owner", roles.refuses("scraper_pipeline", statement))
+
+
+def test_the_pipeline_plans(roles: Roles) -> None:
+    with Ledger.open(roles.url("scraper_pipeline")) as ledger:
+        ledger.submissions.plan("2026-01-31", [Target("t", "https://example.com/")])
+        assert ledger.progress.of("2026-01-31").targets == 1
+
+
+def test_before_the_owner_has_migrated_nobody_else_begins_to(postgres_server: EphemeralPostgres) -> None:
+    with postgres_server.database() as database:
+        roles = Roles(postgres_server, database)
+        roles.run("roles.sql")
+        for role in ("scraper_pipeline", "scraper_receiver"):
+            roles.execute(f"ALTER ROLE {role} PASSWORD '{_PASSWORD}'")
+            with pytest.raises(LedgerUnavailable, match="may not change it"):
+                Ledger.open(roles.url(role))
