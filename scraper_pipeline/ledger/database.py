@@ -1,5 +1,7 @@
 """Opens the ledger's database, and brings its schema up to date once, under a lock."""
 
+import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -18,6 +20,7 @@ from scraper_pipeline.ledger.errors import LedgerTooNew, LedgerUnavailable
 BUSY_TIMEOUT_MS = 60_000
 SQLITE_DURABILITY = "FULL"  # every commit is on the disk when it returns
 _MIGRATION_LOCK = 0x6C656467  # any constant: all processes that migrate one database share it
+_WAL_RETRY_SECONDS = 0.02
 _INSUFFICIENT_PRIVILEGE = "42501"
 _WRITES = {"ledger_writes": True}
 _AT_ONCE = {"ledger_at_once": True}
@@ -46,10 +49,10 @@ def _open_sqlite(url: str, path: str | None) -> Engine:
     def configure(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # transactions are begun below, in the mode that each one needs
         try:
+            connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+            connection.execute("PRAGMA page_size=16384")  # counts only while the file is empty
+            _enter_wal_mode(connection)
             for pragma in (
-                f"busy_timeout={BUSY_TIMEOUT_MS}",
-                "page_size=16384",  # counts only while the file is empty
-                "journal_mode=WAL",
                 f"synchronous={SQLITE_DURABILITY}",
                 "wal_autocheckpoint=1000",
                 "cache_size=-32768",  # KB: a hundred thousand jobs are looked up in it, each once a tick
@@ -67,6 +70,20 @@ def _open_sqlite(url: str, path: str | None) -> Engine:
             connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+def _enter_wal_mode(connection: sqlite3.Connection) -> None:
+    """The file's first change of mode fails at once while another process has it open: SQLite does not wait here."""
+    until = time.monotonic() + BUSY_TIMEOUT_MS / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(_WAL_RETRY_SECONDS)
+        else:
+            return
 
 
 @contextmanager

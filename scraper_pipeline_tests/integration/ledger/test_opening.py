@@ -1,8 +1,10 @@
 """Opening a ledger: a fresh database, one that many open at once, a newer one, and one that can't be reached."""
 
 import multiprocessing
+import sqlite3
 import subprocess
 import sys
+import threading
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from textwrap import dedent
@@ -115,6 +117,16 @@ def test_a_folder_that_can_not_be_made_is_told(tmp_path: Path) -> None:
 def test_all_of_the_ledgers_errors_have_one_base() -> None:
     assert issubclass(LedgerUnavailable, LedgerError)
     assert issubclass(LedgerTooNew, LedgerError)
+
+
+def test_a_new_file_that_another_process_writes_to_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    other = sqlite3.connect(path, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    end = threading.Timer(0.3, other.close)
+    end.start()
+    Ledger.open(f"sqlite:///{path}").close()
+    end.join()
 
 
 def test_sqlite_is_durable_and_does_not_block_readers(sqlite_url: str) -> None:
