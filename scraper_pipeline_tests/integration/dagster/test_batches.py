@@ -43,6 +43,7 @@ def test_a_day_in_batches_is_green_when_every_url_has_its_outcome(pipeline: Pipe
     assert pipeline.audit() == []
 
 
+@pytest.mark.usefixtures("hasty_client")
 def test_what_is_read_of_a_batch_is_kept_when_a_page_fails(pipeline: Pipeline) -> None:
     pipeline.ask_for(*(f"pages/{number}" for number in range(1, 261)))
     pipeline.submit()

@@ -121,8 +121,8 @@ def damage(request: pytest.FixtureRequest) -> Damage:
     return DAMAGES[request.param]
 
 
-def test_each_damage_is_found_and_nothing_else(damage: Damage, ledger_url: str, clock: HandClock) -> None:
-    with Ledger.open(ledger_url, clock=clock) as ledger:
+def test_each_damage_is_found_and_nothing_else(damage: Damage, fresh_url: str, clock: HandClock) -> None:
+    with Ledger.open(fresh_url, clock=clock) as ledger:
         populate(ledger, clock)
         if damage.first:
             execute(ledger, damage.first)

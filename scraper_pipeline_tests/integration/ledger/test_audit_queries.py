@@ -40,21 +40,14 @@ def _as_set(violations: list[Violation]) -> set[Violation]:
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
-def test_a_damage_is_found_alike_over_all_days_and_in_its_own(
-    damage: Damage, ledger_url: str, clock: HandClock
+def test_a_damage_is_found_alike_over_all_days_and_in_its_own_and_by_its_own_feed_alone(
+    damage: Damage, fresh_url: str, clock: HandClock
 ) -> None:
-    with Ledger.open(ledger_url, clock=clock) as ledger:
+    with Ledger.open(fresh_url, clock=clock) as ledger:
         populate(ledger, clock)
         _inflict(ledger, damage)
         assert _as_set(ledger.audit.check(DAY)) == _as_set(ledger.audit.check()) != set()
         assert ledger.audit.check(NEXT_DAY) == []
-
-
-@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
-def test_a_damage_is_told_to_its_own_feed_alone(damage: Damage, ledger_url: str, clock: HandClock) -> None:
-    with Ledger.open(ledger_url, clock=clock) as ledger:
-        populate(ledger, clock)
-        _inflict(ledger, damage)
         for scope in (Scope(feed="another"), Scope(account="another")):
             other = Ledger(ledger.engine, scope, clock)
             assert other.audit.check() == other.audit.check(DAY) == []
