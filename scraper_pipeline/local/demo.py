@@ -66,9 +66,11 @@ def run_demo(
         # one day: the graph of a demo that is kept shows it filled, not one day of hundreds
         "SCRAPER_START_DATE": datetime.now(UTC).strftime("%Y-%m-%d"),
         "SCRAPER_TIMEZONE": "UTC",
+        # each further attempt takes two runs of Dagster, and whoever tries this waits for them
+        "SCRAPER_MAX_ATTEMPTS": "2",
     }
     show("Starting the sandbox of the service, and Dagster with its daemon ...")
-    with local_stack(folder, environ, port=port) as stack:
+    with local_stack(folder, environ, port=port, sandbox_options=("--flaky-failures", "1")) as stack:
         target_list.write_text(fetch_targets(stack.sandbox_url or "", pages))
         settings = load_settings(stack.environ)
         day = environ["SCRAPER_START_DATE"]

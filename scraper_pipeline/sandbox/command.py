@@ -24,6 +24,13 @@ from scraper_pipeline.sandbox.webhooks.signatures import Scheme
 @click.option("--min-delay", default=0.2, show_default=True, help="Seconds a job takes at least.")
 @click.option("--max-delay", default=2.0, show_default=True, help="Seconds a job takes at most.")
 @click.option("--fetch-timeout", default=5.0, show_default=True, help="Seconds a page may take to load.")
+@click.option(
+    "--flaky-failures",
+    default=2,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="How often a page below /site/flaky/ fails before it succeeds.",
+)
 @click.option("--concurrency-limit", default=100, show_default=True, help="Shown by /v1/usage/concurrency.")
 @click.option(
     "--refuse-above-concurrency", is_flag=True, help="Answer 429 while that many jobs are unfinished."
@@ -74,6 +81,7 @@ def sandbox_command(
     min_delay: float,
     max_delay: float,
     fetch_timeout: float,
+    flaky_failures: int,
     concurrency_limit: int,
     refuse_above_concurrency: bool,
     allow_any_host: bool,
@@ -98,6 +106,7 @@ def sandbox_command(
                 "min_delay": min_delay,
                 "max_delay": max_delay,
                 "fetch_timeout": fetch_timeout,
+                "flaky_failures": flaky_failures,
                 "work_concurrency_limit": concurrency_limit,
                 "refuse_above_concurrency": refuse_above_concurrency,
                 "allow_any_host": allow_any_host,
