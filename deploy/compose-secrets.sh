@@ -10,15 +10,17 @@ key=$(cat)
 [ -n "$key" ] || { echo "The API key is read from standard input, which was empty: nothing was made." >&2; exit 1; }
 mkdir -p secrets/tls
 draw() { od -An -N24 -tx1 /dev/urandom | tr -d ' \n'; }
-superuser=$(draw) owner=$(draw) pipeline=$(draw) receiver=$(draw) dagster=$(draw)
+superuser=$(draw) owner=$(draw) pipeline=$(draw) receiver=$(draw) metrics=$(draw) dagster=$(draw)
 printf %s "$key" > secrets/api_key
 printf %s "$dagster" > secrets/dagster_postgres_password
 printf %s "$superuser" > secrets/postgres_password
 printf 'postgresql://scraper_owner:%s@postgres/ledger' "$owner" > secrets/owner_ledger_url
 printf 'postgresql://scraper_pipeline:%s@postgres/ledger' "$pipeline" > secrets/pipeline_ledger_url
 printf 'postgresql://scraper_receiver:%s@postgres/ledger' "$receiver" > secrets/receiver_ledger_url
+printf 'postgresql://scraper_metrics:%s@postgres/ledger' "$metrics" > secrets/metrics_ledger_url
 printf '[owner]\nhost=postgres\ndbname=ledger\nuser=scraper_owner\npassword=%s\n' "$owner" > secrets/owner_service
-for role in scraper_owner:$owner scraper_pipeline:$pipeline scraper_receiver:$receiver dagster:$dagster; do
+for role in scraper_owner:$owner scraper_pipeline:$pipeline scraper_receiver:$receiver \
+    scraper_metrics:$metrics dagster:$dagster; do
     printf "ALTER ROLE %s PASSWORD '%s';\n" "${role%%:*}" "${role#*:}"
 done > secrets/postgres_passwords.sql
 chown 10001 secrets/api_key secrets/*_url secrets/owner_service secrets/dagster_postgres_password

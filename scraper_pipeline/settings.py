@@ -291,6 +291,9 @@ class Settings(BaseSettings):
         description="for how many days events that were processed, and deliveries of webhooks, are kept; unset keeps"
         " them for ever",
     )
+    log_format: Annotated[Literal["text", "json"], BeforeValidator(_trimmed)] = Field(
+        "text", description="how the receiver and `metrics` log: `text`, or `json`, an object a line"
+    )
     alert_url: Annotated[Secret, AfterValidator(_as_secret_url)] | None = Field(
         None, description="where failed runs and checks are posted to, as JSON; unset posts nothing"
     )

@@ -15,3 +15,10 @@ GRANT INSERT (job_id, event_type, delivery_id, account, feed, webhook_at, receiv
     ON processed_events TO scraper_receiver;
 GRANT INSERT (account, feed, source, reason, body, received_at), SELECT (id) ON quarantine TO scraper_receiver;
 GRANT USAGE ON SEQUENCE quarantine_id_seq TO scraper_receiver;
+
+-- Figures are counted from these. Pages, and what was quarantined, are not among them.
+REVOKE ALL ON ALL TABLES IN SCHEMA public FROM scraper_metrics;
+GRANT SELECT ON alembic_version, submissions, jobs, processed_events, partitions, dead_letters, sweeps, webhooks, deliveries
+    TO scraper_metrics;
+GRANT SELECT (job_id, item_key) ON results TO scraper_metrics;
+GRANT SELECT (id, account, feed, resolved_at) ON quarantine TO scraper_metrics;

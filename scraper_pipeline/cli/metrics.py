@@ -8,6 +8,7 @@ import click
 
 from scraper_pipeline.cli.common import clear_errors
 from scraper_pipeline.exporter import LedgerCollector, Limits, serving
+from scraper_pipeline.logs import log_as_json
 from scraper_pipeline.resources import open_ledger
 from scraper_pipeline.settings import load_settings
 
@@ -24,6 +25,8 @@ def metrics_command(host: str, port: int) -> None:
     The receiver has a /metrics of its own, about deliveries.
     """
     settings, stop = load_settings(), threading.Event()
+    if settings.log_format == "json":
+        log_as_json()
 
     def end(_signal: int, _frame: FrameType | None) -> None:
         stop.set()

@@ -3,6 +3,7 @@
 import click
 
 from scraper_pipeline.cli.common import clear_errors
+from scraper_pipeline.logs import log_as_json
 from scraper_pipeline.receiver.command import run_receiver
 from scraper_pipeline.receiver.config import MEBIBYTE, ReceiverConfig, Scheme
 from scraper_pipeline.settings import load_settings
@@ -26,6 +27,8 @@ from scraper_pipeline.settings import load_settings
 def receiver(host: str, port: int, max_body_mib: int) -> None:
     """Receive the service's webhooks until Ctrl-C: verify each, commit it, answer."""
     settings = load_settings()
+    if settings.log_format == "json":
+        log_as_json()
     max_body_bytes = max_body_mib * MEBIBYTE
     config = ReceiverConfig(
         signature_header=settings.signature_header,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, and_, case, exists, func, literal_column, or_, select
+from sqlalchemy import Connection, and_, case, func, literal_column, or_, select
 
 from scraper_pipeline.ledger.base import StorePart, in_state
 from scraper_pipeline.ledger.records import CRAWL_LIMIT, Kind, State
@@ -132,7 +132,9 @@ def _pages_committed(
     connection: Connection, account: str, since: datetime, before: datetime | None = None
 ) -> int:
     of_job = results.c.job_id == _row.job_id
-    has_result = exists().where(of_job, or_(IS_CRAWL, results.c.item_key == _row.item_key))
+    # By name, since a role that reads figures may read no other column of it.
+    of_item = or_(IS_CRAWL, results.c.item_key == _row.item_key)
+    has_result = select(results.c.job_id).where(of_job, of_item).exists()
     crawled = select(func.count()).select_from(results).where(of_job).scalar_subquery()
     pages = case((IS_PAGE, 1), (in_state(State.SENDING, State.ACCEPTED), MOST_PAGES), else_=crawled)
     sent = and_(_row.account == account, _row.sent_at >= since)

@@ -1,6 +1,7 @@
 """The receiver as a server: uvicorn on a socket that listens before the first delivery can be refused."""
 
 import gc
+import logging
 import socket
 import sys
 from collections.abc import Callable
@@ -42,6 +43,9 @@ def serve(
         ws="none",
         interface="asgi3",
         lifespan="on",
+        log_config=None
+        if logging.getLogger().handlers
+        else uvicorn.config.LOGGING_CONFIG,  # the process's own first
         log_level="error",  # a warning for each malformed request would let anybody fill the log
         access_log=False,
         server_header=False,

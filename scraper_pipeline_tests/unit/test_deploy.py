@@ -273,7 +273,8 @@ def test_every_unit_has_a_user_and_the_hardening(path: Path) -> None:
     assert path.name.startswith("scraper-")  # so that scraper-.service.d counts for it
     text = path.read_text("utf-8")
     assert (
-        re.search(r"^User=scraper(-receiver)?$", text, re.M) or path.name == "scraper-webhook-secrets.service"
+        re.search(r"^(User=scraper(-receiver)?|DynamicUser=yes)$", text, re.M)
+        or path.name == "scraper-webhook-secrets.service"
     )
     assert "PartOf=scraper.target" in text or "Type=oneshot" in text
 

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
+from scraper_pipeline.exporter import LedgerCollector
 from scraper_pipeline.ledger import Ledger, LedgerUnavailable, Target
 from scraper_pipeline.settings import project_folder
 from scraper_pipeline_tests.integration.receiver.receiving import (
@@ -19,7 +20,7 @@ from scraper_pipeline_tests.postgres import EphemeralPostgres
 
 pytestmark = pytest.mark.postgres
 SCRIPTS = project_folder() / "deploy" / "postgres"
-_ROLES = ("scraper_owner", "scraper_pipeline", "scraper_receiver")
+_ROLES = ("scraper_owner", "scraper_pipeline", "scraper_receiver", "scraper_metrics")
 _PASSWORD = "of-no-other-role"
 
 
@@ -143,6 +144,22 @@ def test_the_pipeline_changes_rows_and_no_table(roles: Roles, statement: str) ->
     assert re.search("permission denied|must be owner", roles.refuses("scraper_pipeline", statement))
 
 
+def test_metrics_are_read_by_a_role_that_sees_no_page_and_writes_nothing(roles: Roles) -> None:
+    with Ledger.open(roles.url("scraper_metrics")) as ledger:
+        [up, *_] = samples = [
+            sample for metric in LedgerCollector(ledger).collect() for sample in metric.samples
+        ]
+    assert (up.name, up.value) == ("scraper_ledger_up", 1)
+    assert len(samples) > 5
+    for statement in (
+        "SELECT markdown FROM results",
+        "SELECT body FROM quarantine",
+        "UPDATE submissions SET state = 'planned'",
+        "DELETE FROM partitions",
+    ):
+        assert "permission denied" in roles.refuses("scraper_metrics", statement)
+
+
 def test_the_pipeline_plans(roles: Roles) -> None:
     with Ledger.open(roles.url("scraper_pipeline")) as ledger:
         ledger.submissions.plan("2026-01-31", [Target("t", "https://example.com/")])
@@ -153,7 +170,7 @@ def test_before_the_owner_has_migrated_nobody_else_begins_to(postgres_server: Ep
     with postgres_server.database() as database:
         roles = Roles(postgres_server, database)
         roles.run("roles.sql")
-        for role in ("scraper_pipeline", "scraper_receiver"):
+        for role in ("scraper_pipeline", "scraper_receiver", "scraper_metrics"):
             roles.execute(f"ALTER ROLE {role} PASSWORD '{_PASSWORD}'")
             with pytest.raises(LedgerUnavailable, match="may not change it"):
                 Ledger.open(roles.url(role))
