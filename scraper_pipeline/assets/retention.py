@@ -41,11 +41,17 @@ def prune_what_is_old(
             f"The content of {len(report.unpublished)} days is kept, since no published file shows all of their pages: "
             f"{', '.join(report.unpublished[:31])}. Launch publish_pages for them."
         )
+    if report.unsettled:
+        context.log.warning(
+            f"The content of {len(report.unsettled)} days is kept, since targets of them are still waited for: "
+            f"{', '.join(report.unsettled[:31])}."
+        )
     context.add_output_metadata(
         {
             "pages": report.pages,
             "days": len(report.days),
             "unpublished_days": len(report.unpublished),
+            "unsettled_days": len(report.unsettled),
             **report.traces.__dict__,
         }
     )

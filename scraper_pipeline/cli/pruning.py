@@ -92,11 +92,14 @@ def _tell(report: PruneReport, dry_run: bool, as_json: bool) -> None:
                 "days": report.days,
                 "pages": report.pages,
                 "unpublished": report.unpublished,
+                "unsettled": report.unsettled,
                 **report.traces.__dict__,
             }
         )
         return
     click.echo(f"{'To be dropped' if dry_run else 'Dropped'}: {_said(report)}.")
+    if report.unsettled:
+        click.echo(f"Kept, since targets of them are still waited for: {', '.join(report.unsettled)}.")
     if report.unpublished:
         click.echo(
             f"Kept, since no published file shows all of their pages: {', '.join(report.unpublished)}. "

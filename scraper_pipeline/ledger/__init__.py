@@ -49,7 +49,7 @@ from scraper_pipeline.ledger.records import (
     unmark_url,
 )
 from scraper_pipeline.ledger.resubmissions import SettledTarget, Which
-from scraper_pipeline.ledger.retention import Traces
+from scraper_pipeline.ledger.retention import OldDay, Traces
 from scraper_pipeline.ledger.spending import Allowance, PageLimit, PlannedGroup
 from scraper_pipeline.ledger.store import Ledger
 from scraper_pipeline.ledger.sweeps import Offender
@@ -96,6 +96,7 @@ __all__ = [
     "ListTerms",
     "NotYet",
     "Offender",
+    "OldDay",
     "Outcome",
     "OverdueSubmission",
     "PageKey",

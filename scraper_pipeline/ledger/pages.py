@@ -52,26 +52,31 @@ class PagesOfDay:
     def lack_content(self) -> bool:
         """Whether a page that was not empty has no content any more: it was pruned."""
         is_pruned = and_(_page.is_empty.is_(False), _page.markdown.is_(None), _page.html.is_(None))
-        return bool(self.connection.scalar(select(exists().where(self.condition, is_pruned))))
+        found = select(_page.job_id).where(self.condition, is_pruned, ~_is_outdated())
+        return bool(self.connection.scalar(select(found.exists())))
 
     def _stream(self, *columns: ColumnElement[Any]) -> Iterator[Any]:
         """These columns, which are no content, of the rows that the view ``current_results`` has.
 
         Not from the view itself, nor with a column that stands behind the content: SQLite would read all of it.
         """
-        newer = results.alias()
-        is_outdated = exists().where(
-            *(newer.c[name] == _page[name] for name in ("account", "feed", "partition_key", "target_id")),
-            newer.c.attempt > _page.attempt,
-        )
         return iter(
             self.connection.execute(
                 select(*columns)
-                .where(self.condition, ~is_outdated)
+                .where(self.condition, ~_is_outdated())
                 .order_by(_page.target_id, _page.item_key)
                 .execution_options(yield_per=KEYS_AT_ONCE)
             )
         )
+
+
+def _is_outdated() -> ColumnElement[bool]:
+    """Whether a later attempt at the page's target has stored one as well."""
+    newer = results.alias()
+    return exists().where(
+        *(newer.c[name] == _page[name] for name in ("account", "feed", "partition_key", "target_id")),
+        newer.c.attempt > _page.attempt,
+    )
 
 
 class PageStore(StorePart):

@@ -5,7 +5,7 @@ Rows that say what was asked for, paid and stored stay for ever: they are what k
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, Table, and_, delete, exists, func, or_, select, tuple_, update
@@ -26,6 +26,9 @@ _row, _page, _day, _event = submissions.c, results.c, partitions.c, processed_ev
 _letter, _delivery, _body = dead_letters.c, deliveries.c, quarantine.c
 _has_content = or_(_page.markdown.is_not(None), _page.html.is_not(None))
 
+WATCHED_FOR = timedelta(
+    days=7
+)  # a job that was given up is looked at for so long, and may be stored after all
 AT_ONCE = 500  # rows of one transaction: nobody waits long for its locks
 Progress = Callable[[int], None]
 
@@ -44,35 +47,38 @@ class Traces:
     letters: int = 0
 
 
+@dataclass(frozen=True)
+class OldDay:
+    """A day as it was at a revision; ``is_open`` if a target of it is still waited for, or was given up lately."""
+
+    partition_key: str
+    revision: int
+    is_open: bool
+
+
 class RetentionStore(StorePart):
     """Forgets, a few hundred rows in a transaction; what is broken off is gone on with by the next call."""
 
-    def settled_days(self, before: str) -> list[str]:
-        """Days before this one whose content has not been dropped since they last changed, oldest first.
-
-        Days with a target that is still to be settled are left out, also one that was given up and may yet be stored.
-        """
+    def old_days(self, before: str) -> list[OldDay]:
+        """Days before this one that have changed since their content was last dropped, oldest first."""
+        is_waited_for = or_(
+            in_state(State.PLANNED, State.SENDING, State.ACCEPTED),
+            and_(in_state(State.DEAD), _row.given_up, _row.accepted_at > self.clock() - WATCHED_FOR),
+        )
         is_open = exists().where(
-            self.in_scope(submissions),
-            _row.partition_key == _day.partition_key,
-            or_(
-                in_state(State.PLANNED, State.SENDING, State.ACCEPTED),
-                and_(in_state(State.DEAD), _row.given_up),
-            ),
+            self.in_scope(submissions), _row.partition_key == _day.partition_key, is_waited_for
         )
         with self.reading() as connection:
-            return list(
-                connection.scalars(
-                    select(_day.partition_key)
-                    .where(
-                        self.in_scope(partitions),
-                        _day.partition_key < before,
-                        or_(_day.pruned_at.is_(None), _day.pruned_at <= _day.changed_at),
-                        ~is_open,
-                    )
-                    .order_by(_day.partition_key)
+            rows = connection.execute(
+                select(_day.partition_key, _day.revision, is_open.label("is_open"))
+                .where(
+                    self.in_scope(partitions),
+                    _day.partition_key < before,
+                    or_(_day.pruned_revision.is_(None), _day.pruned_revision != _day.revision),
                 )
-            )
+                .order_by(_day.partition_key)
+            ).all()
+        return [OldDay(row.partition_key, row.revision, bool(row.is_open)) for row in rows]
 
     def pruned(self, partition_keys: Sequence[str]) -> list[str]:
         """Those of the partitions whose content was dropped."""
@@ -90,24 +96,27 @@ class RetentionStore(StorePart):
         with self.reading() as connection:
             return connection.scalar(select(func.count()).where(self._with_content(partition_key))) or 0
 
-    def drop_content(self, partition_key: str, on_rows: Progress = _nobody_listens) -> int:
+    def drop_content(self, day: OldDay, on_rows: Progress = _nobody_listens) -> int:
         """Drop the Markdown and HTML of a day's stored pages, for good; returns of how many.
 
-        Their rows stay, with hash, labels, metadata and price, so that nothing is paid or stored again.
+        It stops where the day is found to have changed since it was looked at. The rows of pages stay, with hash,
+        labels, metadata and price, so that nothing is paid or stored again.
         """
-        began_at, dropped = self.clock(), 0
-        for keys in chunked(self._keys(results, self._with_content(partition_key)), AT_ONCE):
+        dropped, of_day = 0, and_(self.in_scope(partitions), _day.partition_key == day.partition_key)
+        unchanged = select(_day.revision).where(of_day, _day.revision == day.revision).with_for_update()
+        for keys in chunked(self._keys(results, self._with_content(day.partition_key)), AT_ONCE):
+            these = and_(self._is_one_of(results, keys), _has_content)
             with self.writing() as connection:
-                connection.execute(
-                    update(results).where(self._is_one_of(results, keys)).values(markdown=None, html=None)
-                )
-            dropped += len(keys)
-            on_rows(len(keys))
+                if connection.scalar(unchanged) is None:
+                    return dropped
+                done = connection.execute(update(results).where(these).values(markdown=None, html=None))
+            dropped += done.rowcount
+            on_rows(done.rowcount)
         with self.writing() as connection:
             connection.execute(
                 update(partitions)
-                .where(self.in_scope(partitions), _day.partition_key == partition_key)
-                .values(pruned_at=began_at)
+                .where(of_day, _day.revision == day.revision)
+                .values(pruned_at=self.clock(), pruned_revision=day.revision)
             )
         return dropped
 

@@ -297,6 +297,7 @@ partitions = Table(
     Column("changed_at", UtcDateTime, nullable=False),
     Column("planned_at", UtcDateTime),
     Column("pruned_at", UtcDateTime),
+    Column("pruned_revision", BigInteger),
     PrimaryKeyConstraint("account", "feed", "partition_key", name="pk_partitions"),
 )
 

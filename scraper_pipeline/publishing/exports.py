@@ -18,6 +18,7 @@ from scraper_pipeline.publishing.columns import (
     needed_of_ledger,
 )
 from scraper_pipeline.publishing.days import outline_of
+from scraper_pipeline.publishing.errors import PublishingError
 from scraper_pipeline.publishing.parquet import write_parquet
 from scraper_pipeline.publishing.places import Place
 
@@ -81,6 +82,11 @@ def _reading(ledger: Ledger, selection: Selection) -> Iterator[tuple[Export, tup
         columns = outline.columns
         if selection.columns is not None:
             columns = choose_columns(columns, selection.columns)
+        if {"markdown", "html"}.intersection(column.name for column in columns) and pages.lack_content():
+            raise PublishingError(
+                f"Content of {selection.day} was pruned from the ledger: its published file has it. For the rest, name "
+                "columns without markdown and html"
+            )
 
         def rows() -> _Rows:
             for done, row in enumerate(pages.rows(needed_of_ledger(columns)), start=1):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
-from scraper_pipeline.ledger import Ledger, Traces
+from scraper_pipeline.ledger import Ledger, OldDay, Traces
 from scraper_pipeline.publishing.days import shows_the_day
 from scraper_pipeline.publishing.places import Place
 
@@ -27,20 +27,26 @@ class Retention:
 
 @dataclass(frozen=True)
 class PruneReport:
-    """The days whose content was or would be dropped, with their pages, and those that are kept: not published yet."""
+    """The days whose content was or would be dropped, with their pages, and those that are kept, by the reason."""
 
     days: tuple[str, ...]
     pages: int
     unpublished: tuple[str, ...]
+    unsettled: tuple[str, ...]
     traces: Traces
+
+
+_Content = tuple[tuple[str, ...], int, tuple[str, ...], tuple[str, ...]]
 
 
 def what_is_old(ledger: Ledger, place: Place, retention: Retention, today: date) -> PruneReport:
     """What ``prune`` would drop. Raises PublishingError where the published files can't be read."""
-    days, unpublished = _old_days(ledger, place, retention, today)
-    pages = {day: ledger.retention.pages_with_content(day) for day in days}
-    traces = ledger.retention.traces(*_moments(ledger, retention))
-    return PruneReport(tuple(day for day in days if pages[day]), sum(pages.values()), unpublished, traces)
+
+    def count(day: OldDay) -> int:
+        return ledger.retention.pages_with_content(day.partition_key)
+
+    content = _go_through(ledger, place, retention, today, count)
+    return PruneReport(*content, ledger.retention.traces(*_moments(ledger, retention)))
 
 
 def prune(
@@ -52,32 +58,37 @@ def prune(
 ) -> PruneReport:
     """Drop what is older than it is kept; what is broken off is gone on with by the next call.
 
-    Raises PublishingError where the published files can't be read; nothing is dropped then.
+    Raises PublishingError where the published files can't be read; the days before are done then.
     """
-    days, unpublished = _old_days(ledger, place, retention, today)
-    dropped = {day: _drop_content(ledger, day, advance) for day in days}
+
+    def drop(day: OldDay) -> int:
+        total = ledger.retention.pages_with_content(day.partition_key)
+        return ledger.retention.drop_content(day, lambda more: advance(day.partition_key, more, total))
+
+    content = _go_through(ledger, place, retention, today, drop)
     traces = ledger.retention.forget(
         *_moments(ledger, retention), lambda more: advance("news and letters", more, None)
     )
-    return PruneReport(tuple(day for day in days if dropped[day]), sum(dropped.values()), unpublished, traces)
+    return PruneReport(*content, traces)
 
 
-def _drop_content(ledger: Ledger, day: str, advance: Advance) -> int:
-    total = ledger.retention.pages_with_content(day)
-    return ledger.retention.drop_content(day, lambda more: advance(day, more, total))
-
-
-def _old_days(
-    ledger: Ledger, place: Place, retention: Retention, today: date
-) -> tuple[list[str], tuple[str, ...]]:
-    """The days whose content may be dropped, and those that it may not be dropped of since they aren't published."""
-    if retention.content_days is None:
-        return [], ()
-    days = ledger.retention.settled_days((today - timedelta(retention.content_days)).isoformat())
-    if retention.even_unpublished:
-        return days, ()
-    unpublished = tuple(day for day in days if not shows_the_day(ledger, place, day))
-    return [day for day in days if day not in unpublished], unpublished
+def _go_through(
+    ledger: Ledger, place: Place, retention: Retention, today: date, take: Callable[[OldDay], int]
+) -> _Content:
+    """Take each old day that may be taken, right after a look at its file: what changes then is not dropped."""
+    taken: dict[str, int] = {}
+    unpublished, unsettled = [], []
+    old: list[OldDay] = []
+    if retention.content_days is not None:
+        old = ledger.retention.old_days((today - timedelta(retention.content_days)).isoformat())
+    for day in old:
+        if day.is_open:
+            unsettled.append(day.partition_key)
+        elif not retention.even_unpublished and not shows_the_day(ledger, place, day.partition_key):
+            unpublished.append(day.partition_key)
+        elif pages := take(day):
+            taken[day.partition_key] = pages
+    return tuple(taken), sum(taken.values()), tuple(unpublished), tuple(unsettled)
 
 
 def _moments(ledger: Ledger, retention: Retention) -> tuple[datetime | None, datetime | None]:

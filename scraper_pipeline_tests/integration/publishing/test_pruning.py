@@ -19,13 +19,20 @@ from scraper_pipeline.ledger import (
     LetterCode,
     QuarantinedBody,
     Traces,
+    retention,
 )
+from scraper_pipeline.ledger.retention import WATCHED_FOR
 from scraper_pipeline.ledger.schema import dead_letters, partitions, processed_events, quarantine, results
+from scraper_pipeline.lifecycle import LifecyclePolicy
 from scraper_pipeline.publishing import (
+    ExportFormat,
     Place,
     PruneReport,
     PublishingError,
     Retention,
+    Selection,
+    export_file,
+    open_place,
     prune,
     publish_pages,
     what_is_old,
@@ -36,8 +43,10 @@ from scraper_pipeline_tests.integration.ledger.driving import (
     HandClock,
     Interrupted,
     accept,
+    accept_planned,
     finish,
     interrupting,
+    page,
     plan,
     rows,
 )
@@ -67,14 +76,14 @@ def test_the_content_of_old_days_goes_once_it_is_published_and_nothing_else_does
     before = {row.url: row for row in rows(ledger, select(results))}
     only_content = Retention(content_days=30)
 
-    assert prune(ledger, folder, only_content, LATER) == PruneReport((), 0, (DAY,), NO_TRACES)
+    assert prune(ledger, folder, only_content, LATER) == PruneReport((), 0, (DAY,), (), NO_TRACES)
     assert contents(ledger) == ["# Page 1", "# Page 2"]
 
     publish_pages(ledger, folder, DAY)
-    assert what_is_old(ledger, folder, only_content, LATER) == PruneReport((DAY,), 2, (), NO_TRACES)
+    assert what_is_old(ledger, folder, only_content, LATER) == PruneReport((DAY,), 2, (), (), NO_TRACES)
     assert contents(ledger) == ["# Page 1", "# Page 2"]
-    assert prune(ledger, folder, only_content, LATER) == PruneReport((DAY,), 2, (), NO_TRACES)
-    assert prune(ledger, folder, only_content, LATER) == PruneReport((), 0, (), NO_TRACES)
+    assert prune(ledger, folder, only_content, LATER) == PruneReport((DAY,), 2, (), (), NO_TRACES)
+    assert prune(ledger, folder, only_content, LATER) == PruneReport((), 0, (), (), NO_TRACES)
 
     assert contents(ledger) == [None, None]
     assert contents(ledger, "2026-04-14") == ["# Page 3"]
@@ -88,15 +97,66 @@ def test_the_content_of_old_days_goes_once_it_is_published_and_nothing_else_does
     assert ledger.progress.of(DAY).planned == 0, "nothing is paid again"
 
 
-def test_a_day_with_anything_open_keeps_its_content(ledger: Ledger, folder: Place) -> None:
+def test_a_day_with_anything_open_keeps_its_content(ledger: Ledger, folder: Place, clock: HandClock) -> None:
     everything = Retention(content_days=30, even_unpublished=True)
     store(ledger, site(1))
     [given_up] = accept(ledger, "https://site.test/2")
-    assert prune(ledger, folder, everything, LATER).days == ()
+    assert prune(ledger, folder, everything, LATER).unsettled == (DAY,)
     finish(ledger, {given_up: GivenUp(LetterCode.LOST, "The service does not know it.")})
-    assert prune(ledger, folder, everything, LATER).days == (), "it may be stored after all"
-    finish(ledger, {given_up: Failure("HTTP_404", "It is gone.", retryable=False)})
-    assert prune(ledger, folder, everything, LATER).days == (DAY,)
+    assert prune(ledger, folder, everything, LATER).unsettled == (DAY,), "it may be stored after all"
+    clock.advance((WATCHED_FOR + timedelta(hours=1)).total_seconds())
+    report = prune(ledger, folder, everything, LATER)
+    assert (report.days, report.unsettled) == ((DAY,), ())
+
+
+def test_what_comes_while_a_day_is_pruned_keeps_its_content(
+    ledger: Ledger, folder: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes after the look at the file, or between two transactions."""
+    monkeypatch.setattr(retention, "AT_ONCE", 2)
+    store(ledger, site(1, 2, 3, 4))
+    publish_pages(ledger, folder, DAY)
+    late = iter((site(5), site(6)))
+
+    def come_late(_what: str, _more: int, _total: int | None) -> None:
+        if page := next(late, None):
+            store(ledger, page)
+
+    assert prune(ledger, folder, KEEP, LATER, come_late).pages == 2
+    assert [text for text in contents(ledger) if text] == [f"# Page {number}" for number in (3, 4, 5)]
+    assert ledger.retention.pruned([DAY]) == []
+
+    [day] = ledger.retention.old_days(LATER.isoformat())
+    store(ledger, site(7))
+    assert ledger.retention.drop_content(day) == 0
+
+
+def test_a_pruned_day_that_is_scraped_anew_is_published_anew(
+    ledger: Ledger, folder: Place, clock: HandClock
+) -> None:
+    store(ledger, site(1))
+    publish_pages(ledger, folder, DAY)
+    prune(ledger, folder, KEEP, LATER)
+    [target] = ledger.resubmissions.settled_targets([DAY], "all")
+    ledger.resubmissions.resubmit([target])
+    clock.advance(60)
+    [again] = accept_planned(ledger)
+    finish(ledger, {again: page("# Page 1, as it is now")})
+    assert publish_pages(ledger, folder, DAY).changed
+    assert column(table(folder), "markdown") == ["# Page 1, as it is now"]
+    assert prune(ledger, folder, KEEP, LATER).pages == 1
+
+
+def test_an_export_of_a_pruned_day_is_refused_unless_it_asks_for_no_content(
+    ledger: Ledger, folder: Place, tmp_path: Path
+) -> None:
+    store(ledger, site(1))
+    prune(ledger, folder, Retention(content_days=30, even_unpublished=True), LATER)
+    to = open_place(str(tmp_path))
+    with pytest.raises(PublishingError, match="was pruned"):
+        export_file(ledger, Selection(DAY), ExportFormat.CSV, to, "all.csv")
+    assert not (tmp_path / "all.csv").exists()
+    assert export_file(ledger, Selection(DAY, ["url"]), ExportFormat.CSV, to, "urls.csv").rows == 1
 
 
 def test_a_file_is_never_written_from_what_is_left_of_a_day(ledger: Ledger, folder: Place) -> None:
@@ -221,3 +281,7 @@ def test_a_partition_tells_when_its_content_was_dropped(ledger: Ledger, folder: 
     prune(ledger, folder, Retention(content_days=30, even_unpublished=True), LATER)
     [day] = rows(ledger, select(partitions))
     assert day.pruned_at == ledger.clock()
+
+
+def test_a_job_is_watched_as_long_as_its_day_keeps_its_content() -> None:
+    assert LifecyclePolicy().watch_for == WATCHED_FOR.total_seconds()
