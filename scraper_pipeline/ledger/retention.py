@@ -3,7 +3,8 @@
 Rows that say what was asked for, paid and stored stay for ever: they are what keeps a page from being paid twice.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -104,14 +105,15 @@ class RetentionStore(StorePart):
         """
         dropped, of_day = 0, and_(self.in_scope(partitions), _day.partition_key == day.partition_key)
         unchanged = select(_day.revision).where(of_day, _day.revision == day.revision).with_for_update()
-        for keys in chunked(self._keys(results, self._with_content(day.partition_key)), AT_ONCE):
-            these = and_(self._is_one_of(results, keys), _has_content)
-            with self.writing() as connection:
-                if connection.scalar(unchanged) is None:
-                    return dropped
-                done = connection.execute(update(results).where(these).values(markdown=None, html=None))
-            dropped += done.rowcount
-            on_rows(done.rowcount)
+        with closing(self._keys(results, self._with_content(day.partition_key))) as found:
+            for keys in chunked(found, AT_ONCE):
+                these = and_(self._is_one_of(results, keys), _has_content)
+                with self.writing() as connection:
+                    if connection.scalar(unchanged) is None:
+                        return dropped
+                    done = connection.execute(update(results).where(these).values(markdown=None, html=None))
+                dropped += done.rowcount
+                on_rows(done.rowcount)
         with self.writing() as connection:
             connection.execute(
                 update(partitions)
@@ -168,12 +170,10 @@ class RetentionStore(StorePart):
     def _with_content(self, partition_key: str) -> ColumnElement[bool]:
         return and_(self.in_scope(results), _page.partition_key == partition_key, _has_content)
 
-    def _keys(self, table: Table, which: ColumnElement[bool]) -> Iterator[tuple[Any, ...]]:
+    def _keys(self, table: Table, which: ColumnElement[bool]) -> Generator[tuple[Any, ...], None, None]:
         """The primary keys of these rows, read as they are asked for."""
-        with self.reading() as connection:
-            found = connection.execute(
-                select(*table.primary_key).where(which).execution_options(yield_per=AT_ONCE)
-            )
+        statement = select(*table.primary_key).where(which).execution_options(yield_per=AT_ONCE)
+        with self.reading() as connection, connection.execute(statement) as found:
             yield from (tuple(key) for key in found)
 
     def _is_one_of(self, table: Table, keys: Sequence[tuple[Any, ...]]) -> ColumnElement[bool]:
