@@ -33,6 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
             patch.delenv(name)
     if not config.getoption("durable"):  # no machine is switched off here
         patch.setattr(database, "SQLITE_DURABILITY", "OFF")
+        patch.setattr(database, "POSTGRES_DURABILITY", "off")
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ from sqlalchemy.exc import DatabaseError
 from scraper_pipeline.ledger.errors import LedgerTooNew, LedgerUnavailable
 
 BUSY_TIMEOUT_MS = 60_000
-SQLITE_DURABILITY = "FULL"  # every commit is on the disk when it returns
+SQLITE_DURABILITY, POSTGRES_DURABILITY = "FULL", "on"  # every commit is on the disk when it returns
 _MIGRATION_LOCK = 0x6C656467  # any constant: all processes that migrate one database share it
 _WAL_RETRY_SECONDS = 0.02
 _INSUFFICIENT_PRIVILEGE = "42501"
@@ -32,7 +32,18 @@ def open_engine(url: str) -> Engine:
     parsed = make_url(url)
     if parsed.get_backend_name() == "sqlite":
         return _open_sqlite(url, parsed.database)
-    return create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": 10}, **_DISCREET)
+    engine = create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": 10}, **_DISCREET)
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: Any, _record: Any) -> None:
+        # What is acknowledged must be there after a crash of the server, also where its default is to be quicker.
+        connection.execute(
+            "SELECT set_config('synchronous_commit', %s, false) WHERE current_setting('synchronous_commit') = 'off'",
+            (POSTGRES_DURABILITY,),
+        )
+        connection.commit()
+
+    return engine
 
 
 def _open_sqlite(url: str, path: str | None) -> Engine:

@@ -5,6 +5,7 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import ceil
+from urllib.parse import urldefrag
 
 from scraper_pipeline.ledger import (
     ClaimedJob,
@@ -35,17 +36,22 @@ from scraper_pipeline.scraper_api import (
     ScraperClient,
 )
 
-DOUBTS = 5  # tries at a page that is not what the counts promise, before it is taken as it is
+# Tries at a page that is not what the counts promise, before it is taken as it is. Not before `policy.doubt_for` has
+# gone by, either: what lags behind at the service is a matter of time.
+DOUBTS = 5
 _TOO_LARGE = Failure(LetterCode.TOO_LARGE, "The page is there, and is larger than is read.", retryable=False)
 _UNREADABLE = Failure(LetterCode.UNREADABLE, "The page is there, and can't be read.", retryable=False)
+_NOT_SHOWN = Failure(
+    LetterCode.UNREADABLE, "The service counts the page, and does not show it.", retryable=False
+)
 
 
 @dataclass
 class BulkReading:
     """One claimed batch or crawl, read to its end; each outcome is to be committed before the next is asked for.
 
-    Takes up where an earlier reading stopped. Items are matched to rows by their URL. A row is taken to have no item
-    only after one reading has seen every page.
+    Takes up where an earlier reading stopped. Items are matched to rows by their URL: in the spelling that was sent, or
+    else in one that means the same. A row is taken to have no item only after one reading has seen every page.
     """
 
     ledger: Ledger
@@ -56,13 +62,15 @@ class BulkReading:
     is_over: bool = False
     _whole: Batch | Crawl | None = None
     _waiting: dict[str, str] = field(default_factory=dict)
-    _by_spelling: dict[str, list[str]] = field(default_factory=dict)
+    _by_spelling: dict[str, dict[str, str]] = field(default_factory=dict)
     _seen: set[str] = field(default_factory=set)
     _pages_read: int = 0
     _began_at: int = 0
     _too_large: int = 0
     _unreadable: int = 0
     _running: set[str] = field(default_factory=set)
+    _shows_fragments: bool = False
+    _spare: dict[str, list[BatchItem | CrawlItem]] = field(default_factory=dict)
     _is_in_doubt: bool = False
     _doubted: set[int] = field(default_factory=set)
 
@@ -99,7 +107,7 @@ class BulkReading:
         self._whole = whole
         self._waiting = self.ledger.outcomes.waiting_items(self.job.job_id)
         for key, url in self._waiting.items():
-            self._by_spelling.setdefault(spelling(url), []).append(key)
+            self._by_spelling.setdefault(spelling(url), {})[key] = urldefrag(url).fragment
         self._pages_read = self._began_at = self.job.pages_read
         return None
 
@@ -123,10 +131,11 @@ class BulkReading:
             items += self._take(answer)
             if self._pages_read not in self._doubted and self._may_change(answer):
                 # Runs may have died in all tries but this one: even past the last doubt the page is read once more.
-                self._is_in_doubt = self.job.tries <= DOUBTS
+                self._is_in_doubt = not self._believes_gaps
                 self._doubted.add(self._pages_read)
                 return self._part(items)
             items += self._count_lost(answer)
+            items += self._count_gap(answer)
             self._pages_read += 1
             is_last = self._is_last(answer)
             if is_last:
@@ -139,6 +148,8 @@ class BulkReading:
             self._pages_read = self._began_at = 0
             return self._part(items)
         self.is_over = True
+        items += self._spared()
+        missing = self._waiting.keys() - self._seen
         invalid = self._invalid()
         items += self._explained(missing - invalid)
         return Ended(tuple(items), self._whole.status, self._whole.completed_at, invalid)
@@ -149,12 +160,22 @@ class BulkReading:
         What stays so is taken for what there is.
         """
         assert self._whole is not None  # noqa: S101 (looked at before)
+        return self._gap(parts) > 0 or any(not item.is_terminal for part in parts for item in part.items)
+
+    @property
+    def _believes_gaps(self) -> bool:
+        since = self.job.reported_at or self.job.accepted_at
+        return self.job.tries > DOUBTS and is_past(self.ledger, since, self.policy.doubt_for)
+
+    def _gap(self, parts: Sequence[Batch | Crawl]) -> int:
+        """How many items the present page lacks of those that the count promises."""
+        assert self._whole is not None  # noqa: S101 (looked at before)
         lines = sum(len(part.items) + part.unreadable + part.too_large for part in parts)
         total = self._whole.total
         promised = (
             0 if total is None else min(LARGEST_RESULTS_PAGE, total - LARGEST_RESULTS_PAGE * self._pages_read)
         )
-        return lines < promised or any(not item.is_terminal for part in parts for item in part.items)
+        return max(0, promised - lines)
 
     def _pages_to_read(self) -> int:
         assert self._whole is not None  # noqa: S101 (looked at before)
@@ -184,9 +205,11 @@ class BulkReading:
                 key = self._key_of(item)
                 if not item.is_terminal:
                     self._running.add(key)
-                elif key not in self._seen:
+                elif key not in self._seen and (key in self._waiting or self.job.kind == Kind.CRAWL):
                     self._seen.add(key)
                     taken.append(self._outcome(key, item))
+                else:
+                    self._spare.setdefault(spelling(item.url), []).append(item)
         return taken
 
     def _count_lost(self, parts: Sequence[Batch | Crawl]) -> list[ItemOutcome]:
@@ -199,13 +222,34 @@ class BulkReading:
             [ItemOutcome("", _UNREADABLE)] * (too_large + unreadable) if self.job.kind == Kind.CRAWL else []
         )
 
+    def _count_gap(self, parts: Sequence[Batch | Crawl]) -> list[ItemOutcome]:
+        """What a crawl's page lacks for good counts as failed; a batch has rows, which tell what is missing."""
+        return [ItemOutcome("", _NOT_SHOWN)] * self._gap(parts) if self.job.kind == Kind.CRAWL else []
+
+    def _spared(self) -> list[ItemOutcome]:
+        """Items that are no row's go to rows whose URLs differ from theirs by a fragment alone, in turn.
+
+        A service that leaves fragments away gives them so. One that has shown any tells such rows apart.
+        """
+        if self._shows_fragments or self.job.kind == Kind.CRAWL:
+            return []
+        found = []
+        for same, keys in self._by_spelling.items():
+            left = [key for key in keys if key not in self._seen]
+            for key, item in zip(left, self._spare.get(same, []), strict=False):
+                self._seen.add(key)
+                found.append(self._outcome(key, item))
+        return found
+
     def _key_of(self, item: BatchItem | CrawlItem) -> str:
         """The key of the item's row: by its URL as it was sent, or else by the only one that means the same."""
         url = unmark_url(item.url)
+        fragment = urldefrag(url).fragment
+        self._shows_fragments |= bool(fragment)
         key = hash_url(url)
         if key in self._waiting or self.job.kind == Kind.CRAWL:
             return key
-        same = self._by_spelling.get(spelling(url), [])
+        same = [row for row, its in self._by_spelling.get(spelling(url), {}).items() if its == fragment]
         return same[0] if len(same) == 1 else key
 
     def _outcome(self, key: str, item: BatchItem | CrawlItem) -> ItemOutcome:

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from scraper_pipeline.ledger import Kind, OverdueSubmission, is_marked_url, mark_url
 from scraper_pipeline.lifecycle.spelling import spelling
@@ -14,6 +15,8 @@ from scraper_pipeline.scraper_api import (
     ScraperClient,
 )
 
+_BATCHES_LOOKED_AT = 3
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -25,13 +28,17 @@ class Candidate:
     urls: int = 1
 
 
-@dataclass
+@dataclass(frozen=True)
 class Search:
-    """What the search for a request's job may do: ask the service, within ``seconds_left`` of time."""
+    """What the search for a request's job may do: ask the service, within ``seconds_left`` of time.
+
+    ``bound`` are jobs of the same time whose answers came: they show whether the service gives markers back.
+    """
 
     client: ScraperClient
     mark_urls: bool
     seconds_left: Callable[[], float]
+    bound: Sequence[Any] = ()
 
 
 async def _find_single(
@@ -41,7 +48,7 @@ async def _find_single(
 
     The marker is looked for only where the service is seen to echo it: one that drops fragments lists bare URLs.
     """
-    is_marked = search.mark_urls and any(is_marked_url(job.url) for job in jobs)
+    is_marked = search.mark_urls and any(is_marked_url(job.url) for job in (*jobs, *search.bound))
     url = mark_url(request.url, request.request_id) if is_marked else request.url
     found = [job for job in jobs if job.url == url]
     if not found and not is_marked:
@@ -52,8 +59,11 @@ async def _find_single(
 async def _find_batch(
     search: Search, request: OverdueSubmission, jobs: Sequence[BatchSummary]
 ) -> list[Candidate] | None:
-    """Batches that hold nothing but URLs of the request; None while one that may be is not readable yet."""
-    found: list[Candidate] = []
+    """Batches that hold nothing but URLs of the request; None while one that may be is not readable yet.
+
+    With markers, one that has bare URLs is no batch of ours where the service is seen to give markers back.
+    """
+    found: list[tuple[Candidate, _Held]] = []
     for job in jobs:
         if job.accepted_urls is not None and job.accepted_urls > len(request.urls):
             continue
@@ -62,30 +72,54 @@ async def _find_batch(
         held = await _urls_held(search, job.job_id, request)
         if held is None:
             return None
-        if held:
-            found.append(Candidate(job.job_id, job.status, job.is_terminal, held))
-    return found
+        if held.urls:
+            found.append((Candidate(job.job_id, job.status, job.is_terminal, held.urls), held))
+    if search.mark_urls and any(held.is_bare for _, held in found):
+        are_shown = any(held.is_marked for _, held in found) or await _shows_markers(search)
+        found = [(job, held) for job, held in found if not (are_shown and held.is_bare)]
+    return [job for job, _ in found]
 
 
-async def _urls_held(search: Search, job_id: str, request: OverdueSubmission) -> int | None:
-    """How many URLs a batch holds if all are the request's, 0 if others are there, None if that can't be told.
+async def _shows_markers(search: Search) -> bool:
+    """Whether one of the newest batches that were marked for certain shows it."""
+    for job in search.bound[:_BATCHES_LOOKED_AT]:
+        try:
+            parts = await search.client.read_batch_page(job.job_id, 1, budget=search.seconds_left())
+        except (JobExpired, JobNotFound):
+            continue
+        if any(is_marked_url(item.url) for part in parts for item in part.items):
+            return True
+    return False
 
-    A batch that shows nothing of what it counts has told nothing.
-    """
-    sent, held, is_readable = {spelling(url) for url in request.urls}, 0, True
+
+@dataclass(frozen=True)
+class _Held:
+    """How many URLs a batch holds if all are the request's, 0 if others are there; and if any are marked, or bare."""
+
+    urls: int = 0
+    is_marked: bool = False
+    is_bare: bool = False
+
+
+async def _urls_held(search: Search, job_id: str, request: OverdueSubmission) -> _Held | None:
+    """What a batch holds; None if that can't be told. One that shows nothing of what it counts has told nothing."""
+    sent, is_readable = {spelling(url) for url in request.urls}, True
+    urls: list[str] = []
     marker, counted = mark_url("", request.request_id), None
     try:
         async for part in search.client.read_batch(job_id, budget=search.seconds_left()):
             if any(spelling(item.url) not in sent for item in part.items):
-                return 0
+                return _Held()
             if any(is_marked_url(item.url) and not item.url.endswith(marker) for item in part.items):
-                return 0  # a batch of ours, of another request
-            held += len(part.items)
+                return _Held()  # a batch of ours, of another request
+            urls += (item.url for item in part.items)
             is_readable = is_readable and not (part.unreadable or part.too_large)
             counted = part.total
     except (JobExpired, JobNotFound):
         return None
-    return held if held or (is_readable and not counted) else None
+    if not urls and (counted or not is_readable):
+        return None
+    return _Held(len(urls), any(map(is_marked_url, urls)), any("#" not in url for url in urls))
 
 
 async def _find_crawl(
@@ -107,7 +141,8 @@ async def _find_crawl(
         if spelling(url) == spelling(request.url):
             found.append(Candidate(job.job_id, job.status, job.is_terminal))
     marked = mark_url(request.url, request.request_id)
-    if search.mark_urls and any(is_marked_url(url) for url in began_at.values()):
+    shown = [*began_at.values(), *(job.url for job in search.bound if job.url)]
+    if search.mark_urls and any(is_marked_url(url) for url in shown):
         return [candidate for candidate in found if began_at[candidate.job_id] == marked]
     return found
 

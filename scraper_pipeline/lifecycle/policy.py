@@ -18,6 +18,7 @@ class LifecyclePolicy:
     unresolved_after: float = 6 * 3600.0
     job_timeout: float = 1800.0
     lost_grace: float = 120.0
+    doubt_for: float = 600.0
     watch_for: float = 7 * 24 * 3600.0
     sweep_after: float = 600.0
     sweep_overlap: float = 900.0

@@ -112,12 +112,13 @@ def _conclude(
             statuses[job.job_id] = line.status
             if line.status not in KNOWN_STATUSES:
                 report.unknown_statuses.add(line.status)
-        if line is not None and line.is_terminal:
+        if job.given_up and is_past(ledger, job.accepted_at, policy.watch_for):
+            looks[job.job_id] = None
+        elif line is not None and line.is_terminal:
             ended.append(job.job_id)
             looks[job.job_id] = None
         elif job.given_up:
-            watched = not is_past(ledger, job.accepted_at, policy.watch_for)
-            looks[job.job_id] = now + WATCH_INTERVAL if watched else None
+            looks[job.job_id] = now + WATCH_INTERVAL
         elif is_past(ledger, job.accepted_at, policy.job_timeout):
             report.overdue += 1
             to_settle.append(job.job_id)

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, time, timedelta
 from time import monotonic as system_monotonic
 from typing import Any
@@ -101,8 +101,9 @@ class _Resolving:
                 jobs, is_whole = await reader.read(window.start, window.end)
                 bound = self.ledger.submissions.bound_jobs(job.job_id for job in jobs)
                 free = [job for job in jobs if job.job_id not in bound]
+                among = replace(search, bound=[job for job in jobs if job.job_id in bound])
                 for request in window.requests:
-                    found = await self._find(kind, search, request, free, clock) if is_whole else None
+                    found = await self._find(kind, among, request, free, clock) if is_whole else None
                     self.undecided.remove(request)
                     _resolve(self.ledger, self.policy, request, found, self.report, self.chance)
         finally:

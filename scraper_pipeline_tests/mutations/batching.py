@@ -212,8 +212,38 @@ BATCHES = (
         by_machine=False,
     ),
     _of_batches(
+        "a gap in the results is believed after a few tries, however soon",
+        Edit(BULK, " and is_past(self.ledger, since, self.policy.doubt_for)", ""),
+        f"{_DOUBTFUL}::test_a_page_of_results_that_stays_empty_for_half_a_minute_is_not_paid_again",
+        by_machine=False,
+    ),
+    _of_batches(
+        "an item without a fragment is no row's that has one",
+        Edit(BULK, "        items += self._spared()\n", ""),
+        f"{_DOUBTFUL}::test_rows_that_differ_by_a_fragment_each_have_their_page_where_fragments_are_left_away",
+        by_machine=False,
+    ),
+    _of_batches(
+        "a batch without markers is taken although the service shows them",
+        Edit(CANDIDATES, "if not (are_shown and held.is_bare)", "if True"),
+        "scraper_pipeline_tests/integration/lifecycle/test_marking.py"
+        "::test_a_foreign_batch_without_markers_is_not_taken_where_bound_ones_show_theirs",
+        by_machine=False,
+    ),
+    _of_batches(
+        "a batch with the markers of another request is taken",
+        Edit(
+            CANDIDATES,
+            "if any(is_marked_url(item.url) and not item.url.endswith(marker) for item in part.items):",
+            "if False:",
+        ),
+        "scraper_pipeline_tests/integration/lifecycle/test_marking.py"
+        "::test_a_batch_with_the_markers_of_another_request_is_not_taken",
+        by_machine=False,
+    ),
+    _of_batches(
         "a lost batch that shows nothing is taken for another program's",
-        Edit(CANDIDATES, "return held if held or (is_readable and not counted) else None", "return held"),
+        Edit(CANDIDATES, "    if not urls and (counted or not is_readable):\n        return None\n", ""),
         f"{_DOUBTFUL}::test_a_lost_batch_of_which_the_only_page_comes_empty_is_not_paid_again",
     ),
     _of_batches(

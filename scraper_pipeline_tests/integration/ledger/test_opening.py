@@ -9,11 +9,12 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from textwrap import dedent
 
+import psycopg
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
-from scraper_pipeline.ledger import Ledger, LedgerError, LedgerTooNew, LedgerUnavailable
+from scraper_pipeline.ledger import Ledger, LedgerError, LedgerTooNew, LedgerUnavailable, database
 from scraper_pipeline.ledger.schema import metadata
 from scraper_pipeline_tests.integration.ledger.driving import DAY, contents, execute, plan
 from scraper_pipeline_tests.integration.lifecycle import doomed
@@ -127,6 +128,17 @@ def test_a_new_file_that_another_process_writes_to_is_waited_for(tmp_path: Path)
     end.start()
     Ledger.open(f"sqlite:///{path}").close()
     end.join()
+
+
+@pytest.mark.postgres
+def test_postgres_is_durable_also_where_its_default_is_not(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "POSTGRES_DURABILITY", "on")
+    with Ledger.open(postgres_url) as ledger, ledger.engine.connect() as connection:
+        assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
+    with psycopg.connect(postgres_url.replace("+psycopg", "")) as plain:
+        assert plain.execute("SHOW synchronous_commit").fetchone() == ("off",), "as this server has it"
 
 
 def test_sqlite_is_durable_and_does_not_block_readers(sqlite_url: str) -> None:

@@ -56,6 +56,26 @@ def test_a_day_is_as_large_as_the_days_before(ledger: Ledger, size: int, is_usua
     assert (result.metadata["mean_bytes"].value, result.metadata["usual_bytes"].value) == (size, 100)
 
 
+def test_days_whose_content_was_dropped_say_nothing_of_what_is_usual(ledger: Ledger) -> None:
+    _store(ledger, DAYS[0], *_of_size(100))
+    _store(ledger, DAYS[1], *_of_size(100))
+    _prune(ledger, DAYS[1])
+    result = check_size_is_usual(ledger, [DAYS[1]])
+    assert result.passed
+    assert result.description == "There is too little to compare."
+    _store(ledger, DAYS[2], *_of_size(300))
+    result = check_size_is_usual(ledger, [DAYS[2]])
+    assert result.metadata["usual_bytes"].value == 100
+    assert result.description == "The pages of 2026-03-03 have 300 bytes on average, where 100 are usual."
+    _prune(ledger, DAYS[0])
+    assert check_size_is_usual(ledger, [DAYS[2]]).passed
+
+
+def _prune(ledger: Ledger, day: str) -> None:
+    [old] = [one for one in ledger.retention.old_days("2026-04-01") if one.partition_key == day]
+    ledger.retention.drop_content(old)
+
+
 def test_a_first_day_is_as_large_as_it_likes(ledger: Ledger) -> None:
     _store(ledger, DAY, *_of_size(100))
     assert check_size_is_usual(ledger, [DAY]).passed

@@ -42,9 +42,9 @@ def world_clock() -> SetClock:
 
 
 @pytest.fixture
-def service(world_clock: SetClock) -> Iterator[SandboxServer]:
+def service(world_clock: SetClock, request: pytest.FixtureRequest) -> Iterator[SandboxServer]:
     """Crawls come across pages that never answer: these are given up soon."""
-    config = SandboxConfig(min_delay=0.0, max_delay=0.02, fetch_timeout=3.0)
+    config = SandboxConfig(min_delay=0.0, max_delay=0.02, fetch_timeout=3.0, **getattr(request, "param", {}))
     with SandboxServer(config, clock=world_clock.for_service) as server:
         yield server
 
@@ -93,6 +93,53 @@ async def test_an_empty_page_of_results_is_read_again_and_not_paid_again(world: 
     assert (_charged(world), _states(world)) == (120, {"stored": 120})
 
 
+async def test_a_page_of_results_that_stays_empty_for_half_a_minute_is_not_paid_again(world: World) -> None:
+    world.patient(doubt_for=600.0)
+    world.service.set_faults(results_empty_page={"page": 2, "count": 12})
+    await world.submit(*world.urls(120))
+    _bring_news(world)
+    await world.bring_to_an_end()
+    assert (_charged(world), _states(world)) == (120, {"stored": 120})
+
+
+async def test_a_page_of_results_that_stays_empty_for_good_is_tried_anew(world: World) -> None:
+    world.service.set_faults(results_empty_page={"page": 2, "count": 60})
+    await world.submit(*world.urls(70))
+    _bring_news(world)
+    await world.bring_to_an_end()
+    assert _states(world) == {"stored": 70, "superseded": 20}
+
+
+@pytest.mark.parametrize("service", [{"echo_urls": "without_fragment"}], indirect=True)
+async def test_rows_that_differ_by_a_fragment_each_have_their_page_where_fragments_are_left_away(
+    world: World,
+) -> None:
+    urls = world.urls(60)
+    await world.submit(*urls, *(f"{url}#part" for url in urls[:5]))
+    _bring_news(world)
+    await world.bring_to_an_end()
+    assert (_charged(world), _states(world)) == (65, {"stored": 65})
+
+
+async def test_a_page_is_never_taken_for_that_of_another_fragment(world: World) -> None:
+    """Of a row that lacks its item, another reading meets items of the rows that are stored already."""
+    urls = [f"{world.url('pages/1')}#{part}" for part in range(60)]
+    read = ScraperClient.read_batch_page
+
+    async def without_the_last(self: ScraperClient, *args: Any, **options: Any) -> list[Any]:
+        return [
+            part.model_copy(update={"items": tuple(one for one in part.items if not one.url.endswith("#59"))})
+            for part in await read(self, *args, **options)
+        ]
+
+    await world.submit(*urls)
+    _bring_news(world)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ScraperClient, "read_batch_page", without_the_last)
+        await world.bring_to_an_end()
+    assert _states(world) == {"stored": 60, "superseded": 1}, "the last one was tried again, by itself"
+
+
 async def test_runs_that_died_are_no_readings_of_an_empty_page(world: World) -> None:
     await world.submit(*world.urls(60))
     _bring_news(world)
@@ -122,6 +169,17 @@ async def test_an_empty_page_of_a_crawl_loses_none_of_its_pages(world: World) ->
     world.settle()
     [job] = rows(world.ledger, select(jobs))
     assert len(rows(world.ledger, select(results.c.url))) + job.pages_failed == len(world.truth("items"))
+
+
+async def test_what_a_crawl_counts_and_never_shows_counts_as_failed(world: World) -> None:
+    world.service.set_faults(results_empty_page={"page": 2, "count": 60})
+    _plan_crawl(world, limit=70, depth=4)
+    await world.submit()
+    _bring_news(world, "crawls")
+    await world.bring_to_an_end()
+    [job] = rows(world.ledger, select(jobs))
+    stored = len(rows(world.ledger, select(results.c.url)))
+    assert stored < len(world.truth("items")) == stored + job.pages_failed
 
 
 async def test_an_item_of_an_ended_batch_that_still_runs_is_not_bought_again(

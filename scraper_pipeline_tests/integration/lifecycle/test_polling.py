@@ -331,3 +331,15 @@ async def test_a_given_up_job_is_not_watched_for_ever(world: World) -> None:
     world.clock.advance(world.policy.watch_for + 1)
     await world.poll()
     assert world.ledger.news.seconds_until_next_look() is None
+
+
+async def test_a_given_up_job_that_is_listed_as_completed_and_is_not_there_is_not_asked_for_for_ever(
+    world: World,
+) -> None:
+    [job] = await _submit(world, world.url("pages/1"))
+    world.await_ends()
+    finish(world.ledger, {job: GivenUp(LetterCode.LOST, "The service does not know it.")})
+    world.clock.advance(world.policy.watch_for + 1)
+    report = await world.poll()
+    assert report.ended == 0
+    assert world.ledger.news.seconds_until_next_look() is None

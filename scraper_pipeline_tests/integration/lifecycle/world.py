@@ -45,6 +45,7 @@ QUICK = LifecyclePolicy(
     status_requests_per_second=1000.0,
     job_timeout=60.0,
     lost_grace=5.0,
+    doubt_for=5.0,
     drain=60.0,
     drain_quiet=12.0,
     concurrency=8,

@@ -56,6 +56,7 @@ POLICY = LifecyclePolicy(
     unresolved_after=900.0,
     job_timeout=400.0,
     lost_grace=90.0,
+    doubt_for=60.0,
     status_requests_per_second=1000.0,
 )
 
