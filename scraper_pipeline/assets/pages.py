@@ -9,7 +9,7 @@ from scraper_pipeline.assets.results import IO_MANAGER, check_complete, check_st
 from scraper_pipeline.assets.targets import OWNERS
 from scraper_pipeline.ledger import Ledger
 from scraper_pipeline.partitions import DAYS, ONE_RUN
-from scraper_pipeline.publishing import Publication, publish_pages
+from scraper_pipeline.publishing import ContentPruned, Publication, publish_pages
 from scraper_pipeline.resources import LedgerResource, PublishedPagesResource, explained_failures
 
 _AUTOMATION_TAG = "dagster/from_automation_condition"  # Dagster's own, on each run that a condition asked for
@@ -59,10 +59,16 @@ def pages(
             if reason := _why_not(book, day):
                 context.log.warning(f"{day} {reason}{'; it is not published' if is_automatic else ''}.")
                 if is_automatic:
-                    figures = {"in_flight": book.progress.of(day).in_flight}
-                    context.log_event(dg.AssetObservation("pages", partition=day, metadata=figures))
+                    _observe(context, book, day)
                     continue
-            publication = publish_pages(book, place, day)
+            try:
+                publication = publish_pages(book, place, day)
+            except ContentPruned as error:
+                if not is_automatic:
+                    raise
+                context.log.warning(str(error))
+                _observe(context, book, day)
+                continue
             _tell(context, publication)
             shown[day] = _figures(book, publication)
     if shown.keys() == set(days):
@@ -72,6 +78,12 @@ def pages(
         return
     for day, figures in shown.items():
         context.log_event(dg.AssetMaterialization("pages", partition=day, metadata=figures))
+
+
+def _observe(context: dg.AssetExecutionContext, ledger: Ledger, day: str) -> None:
+    """Report a day whose file is left as it is; a failure would be tried again every half hour, to no avail."""
+    figures = {"in_flight": ledger.progress.of(day).in_flight}
+    context.log_event(dg.AssetObservation("pages", partition=day, metadata=figures))
 
 
 def _why_not(ledger: Ledger, day: str) -> str | None:

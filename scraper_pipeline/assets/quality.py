@@ -35,7 +35,8 @@ _SPECS = [
         asset="stored_results",
         description=(
             f"The mean size of a day's pages is within {MOST_CHANGE:g} times of what it was over the {DAYS_COMPARED} "
-            f"days before; days of fewer than {FEWEST_PAGES} pages say nothing. A sample of each day is measured."
+            f"days before; days of fewer than {FEWEST_PAGES} pages say nothing, nor those whose content was dropped. "
+            "A sample of each day is measured."
         ),
     ),
 ]
@@ -57,29 +58,38 @@ def pages_are_worth_their_price(
 def _check_empty(total: ContentFigures, days: Sequence[str]) -> dg.AssetCheckResult:
     share = total.empty_share
     figures = {"empty_pages": total.empty, "pages": total.pages, "share": share}
-    return _warning("share_of_empty_pages", share <= MOST_EMPTY, days, **figures)
+    return _warning("share_of_empty_pages", share <= MOST_EMPTY, days, None, **figures)
 
 
 def _check_repeated(total: ContentFigures, days: Sequence[str]) -> dg.AssetCheckResult:
     share = total.repeated_share
     figures = {"repeated_pages": total.repeated, "pages": total.pages, "share": share}
-    return _warning("share_of_repeated_pages", share <= MOST_REPEATED, days, **figures)
+    return _warning("share_of_repeated_pages", share <= MOST_REPEATED, days, None, **figures)
 
 
 def check_size_is_usual(ledger: Ledger, days: Sequence[str]) -> dg.AssetCheckResult:
     """Whether the pages of each of these days are about as large as before; shows an unusual day, or the last one."""
     found = {day: sizes for day in days if (sizes := _sizes(ledger, day))}
     unusual = {day: sizes for day, sizes in found.items() if not _is_usual(*sizes)}
-    mean, usual = list((unusual or found or {"": (0.0, 0.0)}).values())[-1]
-    return _warning("size_is_usual", not unusual, list(unusual or days), mean_bytes=mean, usual_bytes=usual)
+    shown, (mean, usual) = list((unusual or found or {"": (0.0, 0.0)}).items())[-1]
+    said = f"The pages of {shown} have {mean:.0f} bytes on average, where {usual:.0f} are usual."
+    return _warning(
+        "size_is_usual",
+        not unusual,
+        list(unusual or days),
+        said if found else "There is too little to compare.",
+        mean_bytes=mean,
+        usual_bytes=usual,
+    )
 
 
 def _sizes(ledger: Ledger, day: str) -> tuple[float, float] | None:
     """A day's mean size and the median of those before, in bytes; None if there is too little to compare."""
-    today = ledger.quality.content(day)
-    before = [ledger.quality.content(one) for one in ledger.quality.days_before(day, DAYS_COMPARED)]
-    means = [figures.mean_bytes for figures in before if _tells(figures)]
-    return (today.mean_bytes, median(means)) if means and _tells(today) else None
+    days = [day, *ledger.quality.days_before(day, DAYS_COMPARED)]
+    pruned = ledger.retention.pruned(days)  # whose pages have no size any more
+    today, *before = (None if one in pruned else ledger.quality.content(one) for one in days)
+    means = [figures.mean_bytes for figures in before if figures and _tells(figures)]
+    return (today.mean_bytes, median(means)) if means and today and _tells(today) else None
 
 
 def _tells(figures: ContentFigures) -> bool:
@@ -99,11 +109,14 @@ def _total(figures: Sequence[ContentFigures]) -> ContentFigures:
     )
 
 
-def _warning(check: str, passed: bool, days: Sequence[str], **figures: float) -> dg.AssetCheckResult:
+def _warning(
+    check: str, passed: bool, days: Sequence[str], said: str | None, **figures: float
+) -> dg.AssetCheckResult:
     return dg.AssetCheckResult(
         asset_key="stored_results",
         check_name=check,
         passed=passed,
         severity=dg.AssetCheckSeverity.WARN,
+        description=said,
         metadata={**figures, "days": ", ".join(days[:31])},
     )

@@ -51,6 +51,7 @@ class SubmissionConfig(dg.Config):
     )
     max_pages: int | None = Field(
         default=None,
+        ge=0,
         description=(
             "The most pages that this run may cost, over all of its days; a crawl counts with its limit. What is "
             "beyond stays planned until somebody launches submit_jobs for the day again: the sensor and the sweep "
@@ -196,6 +197,11 @@ async def _resubmit(
     room = None if config.max_pages is None else config.max_pages - planned_before
     again = await resubmit_targets(ledger, client, day, config.resubmit.value, room)
     context.log.info(f"{day}: {again.planned} targets are planned again, for at most {again.pages} pages.")
+    if again.planned and ledger.retention.pruned([day]):
+        context.log.warning(
+            f"{day}: content was pruned, so the published file of the day stays as it was made before; what comes now "
+            "is in the ledger alone."
+        )
     if again.beyond:
         context.log.warning(f"{day}: {again.beyond} targets more are left as they are, for `max_pages`.")
     return again.pages

@@ -39,6 +39,18 @@ out = Console(width=None if sys.stdout.isatty() else _WIDTH_IN_A_FILE)
 err = Console(stderr=True)
 
 
+class IntRange(click.IntRange):
+    """Says "not a valid integer" of a word, where click says "not a valid integer range"."""
+
+    name = "integer"
+
+
+class FloatRange(click.FloatRange):
+    """The same for numbers that need not be whole."""
+
+    name = "float"
+
+
 def clear_errors(command: Callable[P, T]) -> Callable[P, T]:
     """Turn the errors that a user can do something about into one message and exit code 1."""
 
@@ -67,6 +79,18 @@ def day_option(command: Callable[P, T]) -> Callable[P, T]:
 
 def json_option(command: Callable[P, T]) -> Callable[P, T]:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")(command)
+
+
+def confirm(question: str) -> None:
+    """Ask on stderr, and go on only after a yes. Raises Abort after a no, ClickException where nobody can answer."""
+    try:
+        is_agreed = click.confirm(question, err=True)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise
+        raise click.ClickException("Nobody is there to answer, so nothing was done: --yes answers.") from None
+    if not is_agreed:
+        raise click.Abort
 
 
 def day_key(settings: Settings, day: date | None) -> str:

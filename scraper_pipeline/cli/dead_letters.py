@@ -1,38 +1,42 @@
 """The dead-letter desk: look at the targets that were parked, have them tried again, or discard them."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from datetime import date, datetime
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
 
 import click
 from rich.markup import escape
 from rich.table import Table
 
 from scraper_pipeline.assets.holding import HELD_LEASE
-from scraper_pipeline.cli.common import clear_errors, counted, json_option, out, print_json
+from scraper_pipeline.cli.common import (
+    IntRange,
+    clear_errors,
+    confirm,
+    counted,
+    json_option,
+    out,
+    print_json,
+)
+from scraper_pipeline.cli.letter_filters import chosen_letters, filter_options, read_filter, with_known_codes
 from scraper_pipeline.ledger import (
     Attempt,
     DeadLetter,
-    Ledger,
-    LetterFilter,
     LetterState,
     SettledTarget,
 )
-from scraper_pipeline.lifecycle import ResubmissionReport, retry_letters
-from scraper_pipeline.resources import open_client, open_ledger
+from scraper_pipeline.lifecycle import PagesLeft, ResubmissionReport, pages_left, retry_letters
+from scraper_pipeline.resources import lifecycle_policy, open_client, open_ledger
 from scraper_pipeline.settings import load_settings
 
-P = ParamSpec("P")
-T = TypeVar("T")
 _LONGEST_NOTE = 500
 _LISTED = 50
 _NOT_SENT = (
     "Nothing is sent by this: job_status_sensor asks for submit_jobs within seconds where Dagster runs, or launch "
     "it for {days}."
 )
-_ID = click.IntRange(1, 2**63 - 1)
-_DAY = click.DateTime(["%Y-%m-%d"])
+_ID = IntRange(1, 2**63 - 1)
 
 
 @click.group("dead-letters")
@@ -40,48 +44,8 @@ def dead_letters() -> None:
     """List, show, retry, discard: the targets that were parked, each with its reason."""
 
 
-def _filter_options(command: Callable[P, T]) -> Callable[P, T]:
-    """Options that make up one ``which``, a LetterFilter: everything that is given has to fit."""
-    for option in (
-        click.option("--limit", type=click.IntRange(min=1), help="At most so many letters."),
-        click.option("--url", "url_part", help="Part of the URL, in either case."),
-        click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="A label of the target."),
-        click.option("--until", type=_DAY, help="The last day, such as 2026-01-31."),
-        click.option("--since", type=_DAY, help="The first day, such as 2026-01-01."),
-        click.option(
-            "--day", "days", type=_DAY, multiple=True, help="This day; may be given more than once."
-        ),
-        click.option("--code", "codes", multiple=True, help="This reason; may be given more than once."),
-    ):
-        command = option(command)
-    return command
-
-
-def _read_filter(
-    codes: Sequence[str],
-    days: Sequence[date],
-    since: date | None,
-    until: date | None,
-    labels: Sequence[str],
-    url_part: str | None,
-) -> LetterFilter:
-    pairs = dict(label.partition("=")[::2] for label in labels)
-    for label in labels:
-        name = label.partition("=")[0]
-        if "=" not in label or not name or '"' in name:
-            raise click.UsageError(f"--label takes NAME=VALUE, such as topic=prices; not {label!r}")
-    return LetterFilter(
-        codes=tuple(codes),
-        days=tuple(f"{day:%Y-%m-%d}" for day in days),
-        since=f"{since:%Y-%m-%d}" if since else None,
-        until=f"{until:%Y-%m-%d}" if until else None,
-        labels=pairs,
-        url_part=url_part,
-    )
-
-
 @dead_letters.command("list")
-@_filter_options
+@filter_options
 @click.option(
     "--state",
     type=click.Choice([str(state) for state in LetterState]),
@@ -93,8 +57,9 @@ def _read_filter(
 @clear_errors
 def list_letters(limit: int | None, state: str, as_json: bool, **given: Any) -> None:
     """Show dead letters, newest first."""
-    which, of_state = _read_filter(**given), LetterState(state)
+    which, of_state = read_filter(**given), LetterState(state)
     with open_ledger(load_settings()) as ledger:
+        which = with_known_codes(ledger, which)
         by_code = ledger.letters.count(which, of_state)
         letters = ledger.letters.find(which, of_state, limit or _LISTED)
     total = sum(by_code.values())
@@ -157,8 +122,8 @@ def show(letter_id: int, as_json: bool) -> None:
 
 @dead_letters.command()
 @click.argument("letter_ids", nargs=-1, type=_ID, metavar="[ID]...")
-@_filter_options
-@click.option("--max-pages", type=click.IntRange(min=0), help="The most pages that this may cost.")
+@filter_options
+@click.option("--max-pages", type=IntRange(min=0), help="The most pages that this may cost.")
 @click.option("--yes", is_flag=True, help="Don't ask before what filters have chosen is planned again.")
 @json_option
 @clear_errors
@@ -174,27 +139,34 @@ def retry(
 
     Nothing is sent yet: runs of submit_jobs send what is planned. Discarded letters are retried only by ID.
     """
-    settings, which = load_settings(), _read_filter(**given)
+    settings, which = load_settings(), read_filter(**given)
     with open_ledger(settings) as ledger:
-        chosen = _chosen(ledger, letter_ids, which, limit)
+        chosen = chosen_letters(ledger, letter_ids, which, limit)
         targets = ledger.resubmissions.parked_targets(chosen)
         pages = sum(target.most_pages for target in targets)
         if not letter_ids and targets and not yes:
-            bound = pages if max_pages is None else min(pages, max_pages)
-            asked = f"Plan {counted(len(targets), 'target')} again, for at most {counted(bound, 'page')}?"
-            click.confirm(asked, abort=True, err=True)
+            is_bounded = max_pages is not None and max_pages < pages
+            bound = max_pages if is_bounded and max_pages is not None else pages
+            confirm(
+                f"Plan {'up to ' if is_bounded else ''}{counted(len(targets), 'target')} again, "
+                f"for at most {counted(bound, 'page')}?"
+            )
 
         async def ask() -> ResubmissionReport:
             async with open_client(settings) as client:
                 return await retry_letters(ledger, client, chosen, max_pages)
 
         report = asyncio.run(ask()) if targets else ResubmissionReport(resolved=len(chosen))
-        held = ledger.leases.live(HELD_LEASE)
-    _tell_retried(report, targets, held, as_json)
+        held, left = ledger.leases.live(HELD_LEASE), pages_left(ledger, lifecycle_policy(settings))
+    _tell_retried(report, targets, held, left, as_json)
 
 
 def _tell_retried(
-    report: ResubmissionReport, targets: Sequence[SettledTarget], held: set[str], as_json: bool
+    report: ResubmissionReport,
+    targets: Sequence[SettledTarget],
+    held: set[str],
+    left: PagesLeft,
+    as_json: bool,
 ) -> None:
     days = sorted({target.partition_key for target in targets})
     if as_json:
@@ -212,7 +184,10 @@ def _tell_retried(
         if count:
             click.echo(f"{said}: {count}.")
     if report.planned:
-        click.echo(_NOT_SENT.format(days=", ".join(days)))
+        if left.used_up:
+            click.echo(f"{left.used_up} is used up: until it has room again, nothing is sent.")
+        else:
+            click.echo(_NOT_SENT.format(days=", ".join(days)))
         if waiting := sorted(held.intersection(days)):
             click.echo(
                 f"`max_pages` of a run holds {', '.join(waiting)}: only a launch of submit_jobs sends these."
@@ -221,7 +196,7 @@ def _tell_retried(
 
 @dead_letters.command()
 @click.argument("letter_ids", nargs=-1, type=_ID, metavar="[ID]...")
-@_filter_options
+@filter_options
 @click.option("--note", help="Why, to be kept with the letters.")
 @click.option("--yes", is_flag=True, help="Don't ask before what filters have chosen is discarded.")
 @json_option
@@ -240,11 +215,11 @@ def discard(
     """
     if note and len(note) > _LONGEST_NOTE:
         raise click.UsageError(f"--note takes at most {_LONGEST_NOTE} characters")
-    which = _read_filter(**given)
+    which = read_filter(**given)
     with open_ledger(load_settings()) as ledger:
-        chosen = _chosen(ledger, letter_ids, which, limit)
+        chosen = chosen_letters(ledger, letter_ids, which, limit)
         if not letter_ids and chosen and not yes:
-            click.confirm(f"Discard {counted(len(chosen), 'letter')}?", abort=True, err=True)
+            confirm(f"Discard {counted(len(chosen), 'letter')}?")
         discarded = ledger.letters.discard(chosen, note)
     if as_json:
         print_json({"discarded": discarded, "resolved": len(chosen) - discarded})
@@ -252,24 +227,6 @@ def discard(
     click.echo(f"Discarded: {counted(discarded, 'letter')}.")
     if discarded < len(chosen):
         click.echo(f"Open no more, and left as it was: {len(chosen) - discarded}.")
-
-
-def _chosen(ledger: Ledger, letter_ids: Sequence[int], which: LetterFilter, limit: int | None) -> list[int]:
-    """The letters that are meant, by their ids or by what fits; never all of them by mere omission."""
-    if letter_ids and (limit or not which.is_empty):
-        raise click.UsageError("Give either ids or filters.")
-    if letter_ids:
-        if unknown := ledger.letters.unknown(letter_ids):
-            raise click.ClickException(
-                f"There is no dead letter {', '.join(map(str, unknown))}: nothing was done. See "
-                "`scraper-pipeline dead-letters list`."
-            )
-        return list(dict.fromkeys(letter_ids))
-    if which.is_empty:
-        raise click.UsageError(
-            "Say which letters: by their ids, or by --code, --day, --since, --until, --label or --url."
-        )
-    return ledger.letters.ids(which, limit)
 
 
 def _told(letter: DeadLetter | None) -> str:

@@ -13,7 +13,16 @@ from rich.markup import escape
 from rich.table import Table
 
 from scraper_pipeline.checkup import Finding, Grade, check_everything
-from scraper_pipeline.cli.common import clear_errors, err, json_option, out, print_json
+from scraper_pipeline.cli.common import (
+    FloatRange,
+    clear_errors,
+    confirm,
+    counted,
+    err,
+    json_option,
+    out,
+    print_json,
+)
 from scraper_pipeline.settings import Settings
 
 T = TypeVar("T")
@@ -46,7 +55,7 @@ def _read_address(_context: click.Context, _option: click.Parameter, value: str)
     "--wait",
     default=120.0,
     show_default=True,
-    type=click.FloatRange(1, 3600),
+    type=FloatRange(1, 3600),
     help="Seconds that --live waits.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask before a page is spent.")
@@ -99,7 +108,7 @@ def _look_live(
     if not yes:
         and_webhook = f" A webhook to {webhook_url} is registered for that time." if webhook_url else ""
         question = f"This extracts {url} at {settings.host}, which is paid as one page.{and_webhook} Go on?"
-        click.confirm(question, abort=True, err=True)
+        confirm(question)
     mailbox = Mailbox(webhook_url, *listen) if webhook_url else None
     try:
         with err.status(f"Waiting for {url} ..."):
@@ -142,7 +151,8 @@ def _show(found: list[Finding], as_json: bool) -> None:
     out.print(table)
     for name, value in to_set.items():
         click.echo(f"export {name}={value}")
-    click.echo(f"{counts['problem']} problems, {counts['warning']} warnings, {counts['ok']} ok.")
+    problems, warnings = counted(counts["problem"], "problem"), counted(counts["warning"], "warning")
+    click.echo(f"{problems}, {warnings}, {counts['ok']} ok.")
 
 
 def _as_json(one: Finding) -> dict[str, Any]:

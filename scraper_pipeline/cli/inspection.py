@@ -1,6 +1,7 @@
 """The commands that look: how far the days are, and whether all is as it must be."""
 
 import sys
+from collections import Counter
 from dataclasses import asdict
 from typing import Any
 
@@ -8,6 +9,7 @@ import click
 from rich.table import Table
 
 from scraper_pipeline.cli.common import (
+    IntRange,
     clear_errors,
     counted,
     err,
@@ -24,7 +26,7 @@ from scraper_pipeline.settings import load_settings
 
 @click.command()
 @click.option(
-    "--days", default=14, show_default=True, type=click.IntRange(1, 1000), help="How many days, newest first."
+    "--days", default=14, show_default=True, type=IntRange(1, 1000), help="How many days, newest first."
 )
 @json_option
 @clear_errors
@@ -76,11 +78,11 @@ def status(days: int, as_json: bool) -> None:
             )
         if row["discarded"]:
             click.echo(f"{row['day']} parked and discarded: {row['discarded']}")
-        heard = {name: figures["first"] for name, figures in row["channels"].items() if figures["first"]}
-        if heard:
-            click.echo(
-                f"{row['day']} news first by: " + ", ".join(f"{name} {n}" for name, n in heard.items())
-            )
+    heard = Counter[str]()
+    for row in rows:
+        heard.update({name: figures["first"] for name, figures in row["channels"].items()})
+    if said := ", ".join(f"{name} {count}" for name, count in heard.most_common() if count):
+        click.echo(f"News of ended jobs came first by: {said}.")
     if foreign:
         click.echo(
             f"On this key: {counted(foreign, 'job')} of other programs; the asset reconciliation lists them."
@@ -88,7 +90,7 @@ def status(days: int, as_json: bool) -> None:
     click.echo(
         f"Last sweep: {last_sweep[0]:%Y-%m-%d %H:%M:%S} UTC." if last_sweep else "No sweep has run yet."
     )
-    click.echo(f"Oldest open target: {oldest:.0f} s." if oldest else "Nothing is open.")
+    click.echo(f"Oldest open target: {oldest:.0f} s." if oldest else "Nothing is on its way.")
 
 
 def _progress_of(ledger: Ledger, day: str) -> dict[str, int]:

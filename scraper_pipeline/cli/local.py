@@ -8,11 +8,12 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from scraper_pipeline.cli.common import clear_errors, out
+from scraper_pipeline.cli.common import FloatRange, IntRange, clear_errors, out
 from scraper_pipeline.cli.inspection import print_violations
 from scraper_pipeline.ledger import Progress as LedgerProgress
 from scraper_pipeline.local import demo as demonstration
 from scraper_pipeline.local.dagster_ui import DagsterError
+from scraper_pipeline.local.processes import ended_by_signals
 from scraper_pipeline.local.stack import LocalStack, local_stack
 from scraper_pipeline.settings import load_settings, project_folder
 from scraper_pipeline.target_lists import shown_url
@@ -21,15 +22,12 @@ SANDBOX_PORT = 8765
 
 
 @click.command()
-@click.option(
-    "--pages", default=100, show_default=True, type=click.IntRange(1, 100_000), help="How many targets."
-)
+@click.option("--pages", default=100, show_default=True, type=IntRange(1, 100_000), help="How many targets.")
 @click.option("--keep", is_flag=True, help="Leave the UI up until Ctrl-C.")
-@click.option("--port", type=click.IntRange(1, 65535), help="The UI's port; a free one by default.")
-@click.option(
-    "--timeout", type=click.FloatRange(min=1), help="Seconds until it gives up; by the number of pages."
-)
+@click.option("--port", type=IntRange(1, 65535), help="The UI's port; a free one by default.")
+@click.option("--timeout", type=FloatRange(min=1), help="Seconds until it gives up; by the number of pages.")
 @clear_errors
+@ended_by_signals()
 def demo(pages: int, keep: bool, port: int | None, timeout: float | None) -> None:
     """Run the whole pipeline on a day of the sandbox's pages, in a fresh folder, and check the result."""
     folder = project_folder() / "var" / "demo"
@@ -84,11 +82,13 @@ def _print_summary(summary: demonstration.DemoSummary) -> None:
     click.echo(f"Logs: {summary.folder}")
     print_violations(list(summary.violations))
     click.echo("Audit: clean" if not summary.violations else f"Audit: {len(summary.violations)} violations")
+    click.echo("Next: a list of your own, in docs/tutorial.md.")
 
 
 @click.command()
-@click.option("--port", default=3000, show_default=True, type=click.IntRange(1, 65535), help="The UI's port.")
+@click.option("--port", default=3000, show_default=True, type=IntRange(1, 65535), help="The UI's port.")
 @clear_errors
+@ended_by_signals()
 def dev(port: int) -> None:
     """Serve Dagster's UI and daemon until Ctrl-C.
 

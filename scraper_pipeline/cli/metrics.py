@@ -6,7 +6,7 @@ from types import FrameType
 
 import click
 
-from scraper_pipeline.cli.common import clear_errors
+from scraper_pipeline.cli.common import IntRange, clear_errors
 from scraper_pipeline.exporter import LedgerCollector, Limits, serving
 from scraper_pipeline.logs import log_as_json
 from scraper_pipeline.resources import open_ledger
@@ -15,9 +15,7 @@ from scraper_pipeline.settings import load_settings
 
 @click.command("metrics")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option(
-    "--port", default=9180, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one."
-)
+@click.option("--port", default=9180, show_default=True, type=IntRange(0, 65535), help="0 takes a free one.")
 @clear_errors
 def metrics_command(host: str, port: int) -> None:
     """Serve the ledger's figures to Prometheus until Ctrl-C, at /metrics.

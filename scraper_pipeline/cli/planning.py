@@ -10,9 +10,15 @@ import click
 
 from scraper_pipeline.cli.common import clear_errors, counted, day_key, day_option, json_option, print_json
 from scraper_pipeline.cli.list_reading import ListReading
-from scraper_pipeline.cli.planning_days import plan_days, show_days
+from scraper_pipeline.cli.planning_days import (
+    limits_said,
+    pages_beyond,
+    partitions_within,
+    plan_days,
+    show_days,
+)
 from scraper_pipeline.ledger import Kind, PlannedGroup
-from scraper_pipeline.lifecycle import PagesLeft, pages_left, requests_needed, stops_account
+from scraper_pipeline.lifecycle import pages_left, requests_needed, stops_account
 from scraper_pipeline.resources import lifecycle_policy, open_client, open_ledger
 from scraper_pipeline.scraper_api import ConcurrencyUsage, ScraperError
 from scraper_pipeline.settings import Settings, load_settings
@@ -57,13 +63,17 @@ def plan(
         if day or live or not since:
             raise click.UsageError("--until goes with --since, and neither --day nor --live goes with them.")
         last = until.date() if until else date.fromisoformat(day_key(settings, None))
-        days = plan_days(settings, names, since.date(), last)
+        span = plan_days(settings, names, since.date(), last)
         if as_json:
-            print_json({"list": shown_url(settings.targets), "days": [one.figures for one in days]})
+            print_json({"list": shown_url(settings.targets), **span.figures})
         else:
-            show_days(days)
+            show_days(span)
+        if span.unread:
+            raise TargetListError("\n".join(f"{one.day}: {one.error}" for one in span.unread))
         return
     policy, key, where = lifecycle_policy(settings), day_key(settings, day), shown_url(settings.targets)
+    if left_out := partitions_within(settings, date.fromisoformat(key), date.fromisoformat(key)).left_out:
+        raise click.UsageError(left_out[0])
     lists, added = choose_lists(load_target_lists(settings.targets), names), set[str]()
     readings = [ListReading(one, date.fromisoformat(key)) for one in lists]
     with open_ledger(settings) as ledger:
@@ -75,14 +85,13 @@ def plan(
         most_pages = sum(one.pages for one in readings) + ledger.submissions.pages_planned(key)
         requests = requests_needed(_merged(readings, ledger.submissions.planned_groups(key)), policy)
         left = pages_left(ledger, policy)
-    beyond = 0 if left.least is None else max(0, most_pages - left.least)
     usage, untold = asyncio.run(_ask_for_places(settings)) if live else (None, None)
     targets = sum(one.targets for one in readings)
     report = {
         "day": key, "list": where, "targets": targets, "new": len(added),
         "to_submit": to_submit, "most_pages_paid": most_pages, "requests": requests,
         "pages_left_today": left.today, "pages_left_this_month": left.this_month,
-        "pages_beyond_the_limits": beyond, "lists": [one.figures for one in readings],
+        "pages_beyond_the_limits": pages_beyond(left, most_pages), "lists": [one.figures for one in readings],
         "problems": [problem for one in readings for problem in one.problems],
     }  # fmt: skip
     if live:
@@ -94,7 +103,8 @@ def plan(
     for one in readings:
         _tell_list(one)
     click.echo(f"A run would submit {to_submit}, and pay for at most {counted(most_pages, 'page')}.")
-    _tell_details(requests, left, beyond)
+    _tell_requests(requests)
+    click.echo(limits_said(left, most_pages))
     if usage:
         click.echo(f"The account has {_free(usage)} of its {usage.limit} places free.")
     elif untold:
@@ -136,10 +146,9 @@ def _merged(readings: Sequence[ListReading], planned: Sequence[PlannedGroup]) ->
     return [PlannedGroup(kind, json.loads(options), count) for (kind, options), count in groups.items()]
 
 
-def _tell_details(requests: dict[str, int], left: PagesLeft, beyond: int) -> None:
+def _tell_requests(requests: dict[str, int]) -> None:
     if parts := [f"{count} {_NAMES[kind][count != 1]}" for kind, count in requests.items() if count]:
         click.echo(f"That takes {counted(sum(requests.values()), 'request')}: {', '.join(parts)}.")
-    click.echo(f"{str(left).capitalize()}" + (f": {beyond} would stay planned." if beyond else "."))
 
 
 def _free(usage: ConcurrencyUsage) -> int:

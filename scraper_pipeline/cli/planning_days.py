@@ -8,12 +8,39 @@ from typing import Any
 import click
 from rich.table import Table
 
-from scraper_pipeline.cli.common import out
+from scraper_pipeline.cli.common import counted, day_key, out
 from scraper_pipeline.cli.list_reading import ListReading
 from scraper_pipeline.ledger import Ledger
-from scraper_pipeline.resources import open_ledger
+from scraper_pipeline.lifecycle import PagesLeft, pages_left
+from scraper_pipeline.resources import lifecycle_policy, open_ledger
 from scraper_pipeline.settings import Settings
 from scraper_pipeline.target_lists import TargetList, choose_lists, load_target_lists
+
+
+@dataclass(frozen=True)
+class Span:
+    """The days of a range that are partitions, and in words which of the range are none, and why."""
+
+    days: tuple[date, ...]
+    left_out: tuple[str, ...]
+
+
+def partitions_within(settings: Settings, since: date, until: date) -> Span:
+    """The partitions from ``since`` to ``until``, both included: none is before the start, and none still to come."""
+    today = date.fromisoformat(day_key(settings, None))
+    first, last = max(since, settings.start_date), min(until, today)
+    left_out = []
+    if since <= until and since < settings.start_date:
+        before = min(until, settings.start_date - timedelta(1))
+        left_out.append(f"{_no_partitions(since, before)}: SCRAPER_START_DATE is {settings.start_date}.")
+    if since <= until and until > today:
+        left_out.append(f"{_no_partitions(max(since, today + timedelta(1)), until)} yet: today is {today}.")
+    days = (first + timedelta(number) for number in range((last - first).days + 1))
+    return Span(tuple(days), tuple(left_out))
+
+
+def _no_partitions(first: date, last: date) -> str:
+    return f"{first} is no partition" if first == last else f"{first} to {last} are no partitions"
 
 
 @dataclass(frozen=True)
@@ -39,20 +66,46 @@ class DayPlan:
         return asdict(self)
 
 
-def plan_days(settings: Settings, names: Sequence[str], since: date, until: date) -> list[DayPlan]:
+@dataclass(frozen=True)
+class RangePlan:
+    """The plan of each day of a range that is a partition, and what the account's page limits leave."""
+
+    days: tuple[DayPlan, ...]
+    left_out: tuple[str, ...]
+    left: PagesLeft
+
+    @property
+    def unread(self) -> tuple[DayPlan, ...]:
+        """The days whose lists could not be read."""
+        return tuple(one for one in self.days if one.error)
+
+    @property
+    def missing_pages(self) -> int:
+        return sum(one.missing_pages for one in self.days)
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        return {
+            "days": [one.figures for one in self.days],
+            "left_out": self.left_out,
+            "pages_left_today": self.left.today,
+            "pages_left_this_month": self.left.this_month,
+            "pages_beyond_the_limits": pages_beyond(self.left, self.missing_pages),
+        }
+
+
+def plan_days(settings: Settings, names: Sequence[str], since: date, until: date) -> RangePlan:
     """The plan of each day from ``since`` to ``until``, both included. Changes nothing.
 
-    Raises TargetListError where the lists cannot be told at all, and UsageError where the range has no day.
+    Raises TargetListError where the lists cannot be told at all, and UsageError where the range has no partition.
     """
-    first = max(since, settings.start_date)
-    days = [first + timedelta(days=number) for number in range((until - first).days + 1)]
-    if not days:
-        raise click.UsageError(
-            f"There is no day from {first} to {until}; the first day is SCRAPER_START_DATE."
-        )
+    span = partitions_within(settings, since, until)
+    if not span.days:
+        raise click.UsageError(" ".join(span.left_out) or f"There is no day from {since} to {until}.")
     lists = choose_lists(load_target_lists(settings.targets), names)
     with open_ledger(settings) as ledger:
-        return [_plan_day(ledger, lists, day) for day in days]
+        days = tuple(_plan_day(ledger, lists, day) for day in span.days)
+        return RangePlan(days, span.left_out, pages_left(ledger, lifecycle_policy(settings)))
 
 
 def _plan_day(ledger: Ledger, lists: Sequence[TargetList], day: date) -> DayPlan:
@@ -74,13 +127,24 @@ def _plan_day(ledger: Ledger, lists: Sequence[TargetList], day: date) -> DayPlan
     )
 
 
-def show_days(days: Sequence[DayPlan]) -> None:
-    """Print a table, what the whole range would cost, and which days' lists could not be read."""
+def pages_beyond(left: PagesLeft, pages: int) -> int:
+    """How many of these pages the limits have no room for at the moment."""
+    return 0 if left.least is None else max(0, pages - left.least)
+
+
+def limits_said(left: PagesLeft, pages: int) -> str:
+    """What the limits leave, in a sentence, and how many of these pages that holds up."""
+    beyond = pages_beyond(left, pages)
+    return f"{str(left).capitalize()}" + (f": {beyond} would stay planned." if beyond else ".")
+
+
+def show_days(plan: RangePlan) -> None:
+    """Print a table, what is left out of it, what the whole range would cost, and what the limits leave of that."""
     table = Table()
     names = ("day", "new", "planned", "in flight", "stored", "parked", "missing, pages", "parked, pages")
     for name in names:
         table.add_column(name, justify="left" if name == "day" else "right")
-    for one in days:
+    for one in plan.days:
         cells = (
             one.new,
             one.planned,
@@ -92,11 +156,13 @@ def show_days(days: Sequence[DayPlan]) -> None:
         )
         table.add_row(one.day, *(str(cell) if cell else "-" for cell in cells))
     out.print(table)
-    for one in days:
-        if one.error:
-            click.echo(f"{one.day}: {one.error}")
-    missing, parked = sum(one.missing_pages for one in days), sum(one.parked_pages for one in days)
+    for said in plan.left_out:
+        click.echo(said)
+    unread = ""
+    if plan.unread:
+        unread = f", without the {'day' if len(plan.unread) == 1 else 'days'} whose lists could not be read"
     click.echo(
-        f"Submitting what is missing would pay for at most {missing} pages, "
-        f"with `resubmit: failed` for {parked} more."
+        f"Submitting what is missing would pay for at most {counted(plan.missing_pages, 'page')}, "
+        f"with `resubmit: failed` for {sum(one.parked_pages for one in plan.days)} more{unread}."
     )
+    click.echo(limits_said(plan.left, plan.missing_pages))

@@ -6,12 +6,20 @@ from zoneinfo import ZoneInfo
 import click
 from rich.progress import TaskID
 
-from scraper_pipeline.cli.common import clear_errors, counted, json_option, print_json, progress_bars
+from scraper_pipeline.cli.common import (
+    IntRange,
+    clear_errors,
+    confirm,
+    counted,
+    json_option,
+    print_json,
+    progress_bars,
+)
 from scraper_pipeline.publishing import PruneReport, Retention, open_place, prune, what_is_old
 from scraper_pipeline.resources import open_ledger
 from scraper_pipeline.settings import LEAST_DAYS_KEPT, load_settings
 
-_DAYS = click.IntRange(min=LEAST_DAYS_KEPT)
+_DAYS = IntRange(min=LEAST_DAYS_KEPT)
 
 
 @click.command("prune")
@@ -71,7 +79,7 @@ def prune_command(
         is_anything = bool(report.pages or any(report.traces.__dict__.values()))
         if not dry_run and is_anything:
             if not yes:
-                click.confirm(f"Drop {_said(report)}, for good?", abort=True, err=True)
+                confirm(f"Drop {_said(report)}, for good?")
             with progress_bars() as bars:
                 tasks: dict[str, TaskID] = {}
 

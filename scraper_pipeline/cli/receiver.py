@@ -2,7 +2,7 @@
 
 import click
 
-from scraper_pipeline.cli.common import clear_errors
+from scraper_pipeline.cli.common import IntRange, clear_errors
 from scraper_pipeline.logs import log_as_json
 from scraper_pipeline.receiver.command import run_receiver
 from scraper_pipeline.receiver.config import MEBIBYTE, ReceiverConfig, Scheme
@@ -13,14 +13,12 @@ from scraper_pipeline.settings import load_settings
 @click.option(
     "--host", default="127.0.0.1", show_default=True, help="Address to listen on; TLS belongs in front."
 )
-@click.option(
-    "--port", default=8080, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one."
-)
+@click.option("--port", default=8080, show_default=True, type=IntRange(0, 65535), help="0 takes a free one.")
 @click.option(
     "--max-body-mib",
     default=16,
     show_default=True,
-    type=click.IntRange(1, 1024),
+    type=IntRange(1, 1024),
     help="The largest body, in MiB.",
 )
 @clear_errors

@@ -28,7 +28,7 @@ class DagsterUi:
         end = time.monotonic() + seconds
         while server.is_running and time.monotonic() < end:
             try:
-                if self._find_repository():
+                if self._find_repository() and server.is_running:
                     return
             except (httpx.HTTPError, DagsterError):
                 pass  # not up yet: that is what we wait for

@@ -12,6 +12,7 @@ import httpx
 
 from scraper_pipeline.ledger import Kind, Ledger, Progress, ServiceJob, Violation
 from scraper_pipeline.local.dagster_ui import DagsterError
+from scraper_pipeline.local.occupancy import occupying
 from scraper_pipeline.local.stack import LocalStack, local_stack
 from scraper_pipeline.resources import open_ledger
 from scraper_pipeline.settings import load_settings
@@ -54,10 +55,12 @@ def run_demo(
 ) -> DemoSummary:
     """Run a fresh demo below ``folder``, which is emptied before; ``hold`` is called while everything is still up.
 
-    Raises DagsterError when a run fails or the day is not done within ``timeout`` seconds.
+    Raises DagsterError when a run fails, when the day is not done within ``timeout`` seconds, and where another demo
+    runs in the folder.
     """
     if folder.exists():
-        shutil.rmtree(folder)
+        with occupying(folder / "dagster", "nowhere yet"):
+            shutil.rmtree(folder)
     folder.mkdir(parents=True)
     target_list = folder / "targets.txt"
     environ = {

@@ -1,20 +1,50 @@
 """Child processes of the command line: started with their output in a file, and ended together with their children."""
 
+import ctypes
 import os
 import signal
 import socket
 import subprocess
+import sys
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Self
 
 _PATIENCE_SECONDS = 20.0
+_PR_SET_PDEATHSIG = 1  # of <linux/prctl.h>
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Have SIGTERM and SIGHUP end what runs in the context as Ctrl-C does, so that no child is left behind."""
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        for number in _ENDING:  # a terminal that closes sends both, and ending takes seconds
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    before = {number: signal.getsignal(number) for number in _ENDING}
+    for number, disposition in before.items():
+        if disposition is not signal.SIG_IGN:  # as `nohup` has it
+            signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number, disposition in before.items():
+            signal.signal(number, disposition)
 
 
 class ChildProcess:
-    """A command in a process group of its own, for as long as the context lasts."""
+    """A command in a process group of its own, for as long as the context lasts.
+
+    On Linux it is interrupted as well when this process is killed.
+    """
 
     def __init__(self, command: Sequence[str], environ: Mapping[str, str], log: Path) -> None:
         self.command, self.environ, self.log = list(command), dict(environ), log
@@ -25,6 +55,8 @@ class ChildProcess:
             # Started in the background of a shell. Dagster would inherit it, and then heed no signal but SIGKILL.
             signal.signal(signal.SIGINT, signal.default_int_handler)
         self.log.parent.mkdir(parents=True, exist_ok=True)
+        # to the system the parent is the thread that started it, and other threads may end before the process does
+        lives_with_us = threading.current_thread() is threading.main_thread()
         with self.log.open("ab") as output:
             self._process = subprocess.Popen(  # noqa: S603 (our own commands)
                 self.command,
@@ -33,6 +65,7 @@ class ChildProcess:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=_die_with_parent if _LIBC and lives_with_us else None,
             )
         return self
 
@@ -80,6 +113,11 @@ class ChildProcess:
                     time.sleep(0.05)
             except (ProcessLookupError, PermissionError):
                 return
+
+
+def _die_with_parent() -> None:
+    if _LIBC:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
 
 
 def free_port() -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx
 
 from scraper_pipeline.local.dagster_ui import DagsterError, DagsterUi
+from scraper_pipeline.local.occupancy import occupying, require_free_port
 from scraper_pipeline.local.processes import ChildProcess, free_port
 
 SANDBOX_KEY = "sandbox"
@@ -73,10 +74,15 @@ def local_stack(
     """Start it all below ``folder`` on loopback, wait until it is up, and end all of it afterwards.
 
     ``environ`` is added to this process's own; with the sandbox, it is the service that everything talks to.
+    Raises DagsterError, before anything is started, where the port or the Dagster home is in use.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         given = {**os.environ, "DAGSTER_HOME": str(folder / "dagster"), **environ}
+        home, port = Path(given["DAGSTER_HOME"]), port or free_port()
+        url = f"http://127.0.0.1:{port}"
+        stack.enter_context(occupying(home, url))
+        require_free_port(port)  # else another Dagster would be taken for the one that is started here
         sandbox_url = None
         if with_sandbox:
             sandbox_url = stack.enter_context(sandbox(folder, sandbox_options))
@@ -86,11 +92,8 @@ def local_stack(
                 "SCRAPER_SANDBOX_URL": sandbox_url,
                 "SCRAPER_PAGES_URL": str(folder / "pages"),
             }
-        home = Path(given["DAGSTER_HOME"])
-        home.mkdir(parents=True, exist_ok=True)
         if not (home / "dagster.yaml").exists():
             shutil.copy(str(files("scraper_pipeline.local") / "dagster.yaml"), home / "dagster.yaml")
-        port = port or free_port()
         workspace = folder / "workspace.yaml"
         workspace.write_text(_WORKSPACE)
         command = [
@@ -98,7 +101,7 @@ def local_stack(
             *("-w", str(workspace), "--log-level", "warning"),
         ]
         dagster = stack.enter_context(ChildProcess(command, given, folder / "dagster.log"))
-        ui = DagsterUi(f"http://127.0.0.1:{port}")
+        ui = DagsterUi(url)
         stack.callback(ui.close)
         ui.wait_until_loaded(dagster, _START_SECONDS)
         stack.enter_context(_supervision(ui.url))

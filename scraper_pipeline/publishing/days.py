@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from scraper_pipeline.ledger import Ledger, PageKey
 from scraper_pipeline.publishing.columns import Column, columns_of_day, needed_of_ledger
-from scraper_pipeline.publishing.errors import PublishingError
+from scraper_pipeline.publishing.errors import ContentPruned, PublishingError
 from scraper_pipeline.publishing.parquet import read_note, write_parquet
 from scraper_pipeline.publishing.places import Place
 
@@ -96,7 +96,7 @@ def _publish_once(ledger: Ledger, place: Place, day: str, revision: int, changed
                 )
             is_new = published.get("digest") != outline.digest
             if is_new and pages.lack_content():
-                raise PublishingError(
+                raise ContentPruned(
                     f"Content of {day} was pruned from the ledger: {place.location(name)} is left as it is, and late "
                     "pages of that day are in the ledger alone."
                 )

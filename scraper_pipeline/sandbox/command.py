@@ -71,7 +71,7 @@ from scraper_pipeline.sandbox.webhooks.signatures import Scheme
     "--webhook-timeout", default=5.0, show_default=True, help="Seconds a receiver may take to answer."
 )
 @click.option("--webhook-workers", default=64, show_default=True, help="Deliveries on their way at once.")
-@click.option("--faults", "faults_json", default="{}", help="Faults as JSON: see POST /sandbox/faults.")
+@click.option("--faults", "faults_json", default="{}", help="Faults by name, as JSON: see docs/sandbox.md.")
 def sandbox_command(
     host: str,
     port: int,

@@ -11,9 +11,11 @@ fields. `false` and `null` order nothing. In JSON `1` is a count and `1.0` a pro
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from scraper_pipeline.sandbox.chance import draw
 from scraper_pipeline.sandbox.limiter import RateForm
@@ -54,6 +56,19 @@ class Faults(BaseModel):
     """Everything that can be made to go wrong. Nothing does by default."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_names(cls, orders: Any) -> Any:
+        known = list(cls.model_fields)
+        for name in orders if isinstance(orders, Mapping) else ():
+            if name not in known:
+                close = get_close_matches(str(name), known, n=1)
+                meant = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+                raise PydanticCustomError(
+                    "fault", "there is no fault {name}; {meant}", {"name": str(name), "meant": meant}
+                )
+        return orders
 
     # Any /v1 call, before it is looked at.
     latency: Rules[Latency] = ()

@@ -11,6 +11,7 @@ ProcessingMode = Literal["sync", "async"]
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
+_WORDS = {"string_pattern_mismatch": "two capitals, such as DE"}  # only a country has a pattern
 
 
 class InvalidOptions(ValueError):
@@ -29,7 +30,8 @@ class _Named(BaseModel):
             return cls.model_validate(dict(mapping))
         except ValidationError as error:
             faults = (
-                f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in error.errors()
+                f"{'.'.join(str(part) for part in fault['loc'])}: {_WORDS.get(fault['type'], fault['msg'])}"
+                for fault in error.errors()
             )
             raise InvalidOptions("; ".join(faults)) from None
 

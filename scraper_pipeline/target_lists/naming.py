@@ -27,6 +27,10 @@ def choose_lists(lists: Sequence[TargetList], names: Sequence[str]) -> tuple[Tar
     for name in names:
         if name not in known:
             close = get_close_matches(name, known, n=1)
-            meant = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+            meant = f"did you mean {close[0]}?" if close else _known(known)
             raise TargetListError(f"there is no list named {name!r}; {meant}")
     return tuple(one for one in lists if not names or one.name in names)
+
+
+def _known(names: Sequence[str]) -> str:
+    return f"there are {', '.join(names)}" if len(names) > 1 else f"the only one is {names[0]}"

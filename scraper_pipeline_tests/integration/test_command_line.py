@@ -149,6 +149,11 @@ def test_a_plan_counts_the_requests_of_each_kind(
     assert (again["new"], again["requests"], again["most_pages_paid"]) == (0, requests, 1104)
 
 
+def test_words_that_are_no_number_and_no_list_are_answered_with_what_would_be() -> None:
+    assert "the only one is default" in _complaint("plan", "--list", "shops")
+    assert "'x' is not a valid integer.\n" in _run("status", "--days", "x").output
+
+
 def test_a_plan_needs_neither_a_key_nor_the_service(environ: pytest.MonkeyPatch) -> None:
     environ.delenv("GEONODE_SCRAPER_API_KEY")
     assert _run("plan").exit_code == 0
@@ -248,7 +253,7 @@ def test_an_audit_tells_how_far_it_is(tmp_path: Path) -> None:
 
 
 def test_the_status_of_an_empty_ledger_is_told_in_both_forms() -> None:
-    assert "Nothing is open." in _run("status").stdout
+    assert "Nothing is on its way." in _run("status").stdout
     assert json.loads(_run("status", "--json").stdout)["days"] == []
 
 

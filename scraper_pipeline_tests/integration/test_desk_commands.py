@@ -118,10 +118,41 @@ def test_filters_ask_before_anything_is_planned_and_name_the_cost(ledger: Ledger
     assert _as_json("dead-letters", "retry", "--day", DAY, "--max-pages", "1", "--yes") == {
         "planned": 1, "running": 0, "settled": 0, "pages": 1, "beyond": 1, "resolved": 0, "days": [DAY],
     }  # fmt: skip
+    said = _desk(
+        "retry", "--code", "lost", "--code", "permanent_block", "--max-pages", "1", answer="n\n", code=1
+    )
+    assert "Plan up to 2 targets again, for at most 1 page?" in said
     ledger.leases.take("held", DAY, "held", 60)
     said = _desk("retry", "--code", "PERMANENT_BLOCK", answer="y\n")
     assert f"`max_pages` of a run holds {DAY}" in said
     assert ledger.progress.of(DAY).planned == 2
+
+
+def test_a_limit_that_leaves_nothing_is_named_by_whatever_plans_again(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, _ = ledger.letters.ids(LetterFilter())
+    monkeypatch.setenv("SCRAPER_DAILY_PAGE_LIMIT", "3")
+    assert "within seconds" in _desk("retry", str(first))
+    monkeypatch.setenv("SCRAPER_DAILY_PAGE_LIMIT", "1")
+    said = _desk("retry", str(second))
+    assert "SCRAPER_DAILY_PAGE_LIMIT is used up: until it has room again, nothing is sent." in said
+    assert "within seconds" not in said
+
+
+@pytest.mark.usefixtures("ledger")
+def test_a_question_that_nobody_answers_says_what_answers_it() -> None:
+    for command in ("retry", "discard"):
+        assert "--yes" in _desk(command, "--day", DAY, code=1)
+        assert "Aborted!" in _desk(command, "--day", DAY, answer="n\n", code=1)
+
+
+@pytest.mark.usefixtures("ledger")
+def test_codes_are_found_in_either_case_and_unknown_ones_are_named_with_those_that_there_are() -> None:
+    assert _as_json("dead-letters", "list", "--code", "permanent_block", "--code", "LOST")["total"] == 3
+    result = _run("dead-letters", "list", "--code", "auth_required")
+    assert "There are none." in result.stdout
+    assert "No letter has the code auth_required; there are PERMANENT_BLOCK, lost." in result.stderr
 
 
 def test_discarded_letters_keep_their_note_and_come_back_by_id_alone(ledger: Ledger) -> None:
@@ -150,9 +181,16 @@ def test_what_is_not_clear_is_refused() -> None:
         (("discard", "99999999999999999999"), 2, "not in the range"),
         (("list", "--label", "topic"), 2, "--label takes NAME=VALUE"),
         (("list", "--day", "yesterday"), 2, "does not match the format"),
+        (("list", "--since", NEXT_DAY, "--until", DAY), 2, "in this order"),
         (("discard", "1", "--note", "x" * 501), 2, "at most 500 characters"),
     ):
         assert said in _desk(*arguments, code=code), arguments
+
+
+@pytest.mark.usefixtures("ledger")
+def test_the_status_tells_in_one_line_for_all_days_what_brought_the_news() -> None:
+    said = [line for line in _run("status").output.splitlines() if "came first by" in line]
+    assert said == ["News of ended jobs came first by: poll 3."]
 
 
 def test_costs_are_shown_beside_the_services_own(

@@ -1,6 +1,7 @@
 """The command `plan` shows each list by itself, and says at once what is wrong with any of them."""
 
 import json
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,48 @@ def test_lists_that_cannot_be_read_are_all_named_and_nothing_else_is_said(lists:
     assert "list shops: " in said
     assert "has no column `url`" in said
     assert f"list stock: {lists}/stock.txt cannot be opened" in said
+
+
+def _plan_range(*arguments: str) -> click.testing.Result:
+    return click.testing.CliRunner().invoke(main, ["plan", *arguments])
+
+
+def test_a_range_whose_lists_cannot_be_read_is_shown_as_far_as_it_can_be_and_ends_with_1(lists: Path) -> None:
+    result = _plan_range("--since", DAY, "--until", "2026-01-06")
+    assert result.exit_code == 1
+    assert f"│ {DAY} │" in result.stdout
+    assert f"list shops: {lists}/shops-2026-01-06.csv cannot be opened" in result.stderr
+    assert "without the day whose lists could not be read" in result.stdout
+    assert _plan_range("--since", DAY, "--until", "2026-01-06", "--json").exit_code == 1
+
+
+def test_a_range_says_what_the_limits_leave(lists: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "No page limit is set." in _plan_range("--since", DAY, "--until", DAY).stdout
+    monkeypatch.setenv("SCRAPER_DAILY_PAGE_LIMIT", "1")
+    result = _plan_range("--since", DAY, "--until", DAY)
+    assert "1 pages are left today: 3 would stay planned." in result.stdout
+    report = json.loads(_plan_range("--since", DAY, "--until", DAY, "--json").stdout)
+    assert (report["pages_left_today"], report["pages_beyond_the_limits"]) == (1, 3)
+
+
+def test_days_that_are_no_partitions_are_named_and_not_counted(
+    lists: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCRAPER_START_DATE", DAY)
+    monkeypatch.setenv("SCRAPER_TARGETS", str(lists / "stock.txt"))
+    today = datetime.now(UTC).date()
+    before, later = date(2025, 12, 28), today + timedelta(2)
+    result = _plan_range("--since", str(before), "--until", str(later))
+    assert result.exit_code == 0, result.output
+    assert f"2025-12-28 to 2026-01-04 are no partitions: SCRAPER_START_DATE is {DAY}." in result.stdout
+    assert f"{today + timedelta(1)} to {later} are no partitions yet: today is {today}." in result.stdout
+    report = json.loads(_plan_range("--since", str(before), "--until", str(later), "--json").stdout)
+    assert (report["days"][0]["day"], report["days"][-1]["day"]) == (DAY, str(today))
+    assert len(report["left_out"]) == 2
+    for day, said in ((before, "SCRAPER_START_DATE is"), (later, "today is")):
+        refused = _plan_range("--day", str(day))
+        assert (refused.exit_code, said in refused.stderr) == (2, True), refused.output
+    assert "today is" in _plan_range("--since", str(later), "--until", str(later)).stderr
 
 
 def test_a_file_of_lists_that_is_wrong_fails_with_every_line(lists: Path) -> None:

@@ -17,7 +17,7 @@ from scraper_pipeline.settings import project_folder
 
 PAGE = project_folder() / "docs" / "command-line.md"
 PROGRAMS = Path(sys.executable).parent
-WITHOUT_JSON = {"demo", "dev", "sandbox", "receiver", "completion"}
+WITHOUT_JSON = {"demo", "dev", "sandbox", "receiver", "metrics", "completion"}
 
 
 def _tree(command: click.Command, context: click.Context) -> Iterator[tuple[str, click.Command]]:

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from scraper_pipeline.cli import main
 from scraper_pipeline.ledger import schema
+from scraper_pipeline.sandbox.faults import Faults
 from scraper_pipeline.settings import variables
 from scraper_pipeline_tests.documents import DOCUMENTS, PAGES, README, ROOT, Document, document
 
@@ -153,6 +154,11 @@ def test_the_table_of_settings_names_exactly_the_variables_that_are_read() -> No
 def test_the_table_of_settings_is_the_one_that_the_code_gives() -> None:
     table = runpy.run_path(str(ROOT / "docs" / "settings_table.py"))["table"]
     assert f"\n{table()}\n" in document("docs/settings.md").text, "run: make settings-table"
+
+
+def test_the_table_of_faults_names_exactly_those_that_there_are() -> None:
+    rows = re.findall(r"^\| (`.+?) \|", document("docs/sandbox.md").text, re.MULTILINE)
+    assert sorted(name for row in rows for name in re.findall("`(.+?)`", row)) == sorted(Faults.model_fields)
 
 
 def test_the_readme_is_read_in_five_minutes() -> None:

@@ -85,7 +85,7 @@ def test_a_problem_ends_with_1_and_says_what_to_do(folder: Path, monkeypatch: py
     monkeypatch.chdir(folder)
     monkeypatch.setenv("SCRAPER_TARGETS", "[no].csv")
     shown = _run(code=1).stdout
-    assert "2 problems, 1 warnings" in shown
+    assert "2 problems, 1 warning," in shown
     assert "GEONODE_SCRAPER_API_KEY is not set" in shown
     assert "the dashboard shows" in shown
     assert "[no].csv" in shown
@@ -119,7 +119,7 @@ def test_what_to_set_is_printed_ready_to_be_copied(folder: Path, server: Sandbox
     address = ("--webhook-url", f"http://127.0.0.1:{port}/hook", "--listen", f"127.0.0.1:{port}", "--yes")
     shown = _run(*_live(server, *address), code=1).stdout
     assert "\nexport GEONODE_SIGNATURE_HEADER=X-Sig\n" in shown
-    assert "1 problems" in shown
+    assert "1 problem," in shown
 
 
 def test_an_address_that_is_taken_is_told_with_a_way_out(folder: Path, server: SandboxServer) -> None:

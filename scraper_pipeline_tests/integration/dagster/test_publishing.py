@@ -129,6 +129,27 @@ def test_a_range_is_one_run_that_publishes_what_is_done_and_by_hand_what_is_not(
 
 
 @on_sqlite
+def test_late_pages_of_a_pruned_day_fail_a_publication_by_hand_alone(
+    pipeline: Pipeline, folder: Path
+) -> None:
+    automation, of_day = Automation(pipeline), {"dagster/partition": DAY}
+    _done(pipeline, DAY)
+    assert automation.tick() == {DAY}
+    assert _publish(pipeline, {**of_day, **BY_ITSELF}).success
+    [old] = pipeline.ledger.retention.old_days("2026-02-01")
+    pipeline.ledger.retention.drop_content(old)
+    store(pipeline.ledger, site(3), DAY)
+
+    by_itself = _publish(pipeline, {**of_day, **BY_ITSELF})
+    assert by_itself.success
+    assert observed(by_itself).keys() == {("pages", DAY)}
+    assert automation.tick(datetime.now(UTC) + timedelta(minutes=31)) == set()
+    assert len(pd.read_parquet(folder / f"day={DAY}" / "pages.parquet")) == 2
+    [said] = failures_of(_publish(pipeline, of_day))
+    assert f"Content of {DAY} was pruned" in said
+
+
+@on_sqlite
 def test_a_publication_that_fails_says_why_and_is_asked_for_again_later(
     pipeline: Pipeline, folder: Path
 ) -> None:

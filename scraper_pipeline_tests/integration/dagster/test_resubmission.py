@@ -8,6 +8,7 @@ from sqlalchemy import select
 
 from scraper_pipeline.ledger.schema import dead_letters, results
 from scraper_pipeline_tests.integration.dagster.driving import DAY, Pipeline, metadata_of, on_sqlite
+from scraper_pipeline_tests.integration.dagster.secrecy import everything_said
 
 
 @pytest.fixture
@@ -56,6 +57,25 @@ def test_a_limit_of_pages_holds_for_the_run(finished: Pipeline) -> None:
 def test_a_request_to_resubmit_is_good_for_one_run(finished: Pipeline) -> None:
     assert _settled_again(finished, resubmit="failed") == 2
     assert _settled_again(finished) == 0
+
+
+@on_sqlite
+def test_whoever_resubmits_a_pruned_day_is_told_that_its_file_stays_as_it_is(
+    finished: Pipeline,
+) -> None:
+    [old] = finished.ledger.retention.old_days("2026-02-01")
+    finished.ledger.retention.drop_content(old)
+    assert finished.submit(resubmit="failed").success
+    assert f"{DAY}: content was pruned, so the published file" in everything_said(finished.instance)
+
+
+@on_sqlite
+def test_a_bound_below_nothing_is_refused_and_nothing_is_sent(finished: Pipeline) -> None:
+    posts = finished.posts()
+    refused = finished.submit(resubmit="all", max_pages=-1)
+    assert not refused.success
+    assert "greater than or equal to 0" in everything_said(finished.instance)
+    assert finished.posts() == posts
 
 
 @on_sqlite

@@ -12,7 +12,8 @@ from scraper_pipeline.sandbox.command import sandbox_command
     ("options", "said"),
     [
         (["--faults", "{answer_lost"], "Invalid value for --faults: not JSON"),
-        (["--faults", '{"answer_lots": 1}'], "answer_lots: Extra inputs are not permitted"),
+        (["--faults", '{"answer_lots": 1}'], "there is no fault answer_lots; did you mean answer_lost?"),
+        (["--faults", '{"x": 1}'], "there is no fault x; there are latency, cut_before, "),
         (["--min-delay", "3", "--max-delay", "1"], "min_delay must not exceed max_delay"),
         (["--webhook-retries", "1,soon"], "webhook_retry_schedule.1: Input should be a valid number"),
         (["--webhook-signature", "md5"], "Invalid value for '--webhook-signature'"),

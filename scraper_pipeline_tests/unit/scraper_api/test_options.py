@@ -9,6 +9,11 @@ from pydantic import ValidationError
 from scraper_pipeline.scraper_api import CrawlScope, ExtractOptions, InvalidOptions
 
 
+def test_a_country_that_is_none_is_answered_with_one_that_is() -> None:
+    with pytest.raises(InvalidOptions, match=r"^country: two capitals, such as DE$"):
+        ExtractOptions.from_mapping({"country": "GERMANY"})
+
+
 def test_the_same_options_give_the_same_json_however_they_were_written() -> None:
     one = ExtractOptions.from_mapping(
         {"timeout": 2000, "formats": ["html", "markdown"], "headers": {"b": "1", "A": "2"}}
