@@ -115,14 +115,6 @@ class Ui(DagsterUi):
         assert answer["__typename"] == "LaunchBackfillSuccess", answer
         return str(answer["backfillId"])
 
-    def backfill_status(self, backfill_id: str) -> str:
-        answer = self._ask(
-            """query ($id: String!) { partitionBackfillOrError(backfillId: $id) {
-                 ... on PartitionBackfill { status } } }""",
-            {"id": backfill_id},
-        )
-        return str(answer["partitionBackfillOrError"].get("status"))
-
     def runs(self, job: str | None = None) -> list[dict[str, Any]]:
         """All runs, newest first: `runId`, `status`, `jobName`, and `tags` as a dictionary."""
         answer = self._ask(

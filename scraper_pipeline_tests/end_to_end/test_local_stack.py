@@ -1,4 +1,4 @@
-"""What a user does with what `scraper-pipeline dev` serves, and what happens to it: a check-up, a backfill, kills."""
+"""What `scraper-pipeline dev` serves: a check-up finds it well, and a kill costs it nothing."""
 
 import asyncio
 from collections.abc import Iterator
@@ -22,9 +22,8 @@ from scraper_pipeline_tests.end_to_end.driving import (
     wait_for,
 )
 
-BACKFILLED = ("2026-01-05", "2026-01-06", "2026-01-07")
+FINISHED = "2026-01-05"
 INTERRUPTED = ("2026-02-01", "2026-02-02")
-ASSETS = ("targets", "submitted_jobs", "stored_results", "dead_letters")
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -49,27 +48,17 @@ def observer(stack: LocalStack) -> Iterator[Observer]:
 
 @pytest.fixture(scope="module")
 def finished(stack: LocalStack, observer: Observer) -> Observer:
-    """Three days of nine pages, brought to green by two runs beside the daemon's own: that is quicker."""
+    """A day of nine pages, brought to green by two runs beside the daemon's own: that is quicker."""
     _ask_for(stack, range(1, 10))
-    days = {
-        "dagster/asset_partition_range_start": BACKFILLED[0],
-        "dagster/asset_partition_range_end": BACKFILLED[-1],
-    }
     with pytest.MonkeyPatch.context() as patch:
         for name, value in stack.environ.items():
             patch.setenv(name, value)
         with dg.DagsterInstance.get() as instance:
             for job in ("submit_jobs", "settle_jobs"):
-                assert defs.resolve_job_def(job).execute_in_process(tags=days, instance=instance).success
-    observer.wait_until_done(BACKFILLED, 180)
+                run = defs.resolve_job_def(job).execute_in_process(partition_key=FINISHED, instance=instance)
+                assert run.success
+    observer.wait_until_done([FINISHED], 180)
     return observer
-
-
-@pytest.fixture(scope="module")
-def backfill(finished: Observer) -> str:
-    """A backfill, which takes the daemon about half a minute."""
-    finished.ui.stop_sensor("publication_sensor")  # whose runs would be among those that are counted
-    return finished.ui.backfill(ASSETS, BACKFILLED)
 
 
 def _ask_for(stack: LocalStack, pages: range | list[int]) -> None:
@@ -82,22 +71,6 @@ def test_a_check_up_of_what_runs_finds_it_well(stack: LocalStack, finished: Obse
     assert settings is not None
     assert [one for one in found if str(one.grade) != "ok"] == []
     assert {"daemon", "automation"} <= {one.subject for one in found}
-
-
-def test_a_backfill_over_three_finished_days_submits_and_stores_nothing(
-    finished: Observer, backfill: str
-) -> None:
-    pages = 9 * len(BACKFILLED)
-    running = ("REQUESTED", "COMPLETING")
-    wait_for(lambda: finished.ui.backfill_status(backfill) not in running, 150, "the end of the backfill")
-
-    assert finished.ui.backfill_status(backfill) == "COMPLETED_SUCCESS"
-    [tags] = [run["tags"] for run in finished.ui.runs() if run["tags"].get("dagster/backfill") == backfill]
-    first_and_last = [tags[f"dagster/asset_partition_range_{end}"] for end in ("start", "end")]
-    assert first_and_last == [BACKFILLED[0], BACKFILLED[-1]]
-    assert finished.posts() == pages
-    assert all(finished.progress(day).stored == 9 for day in BACKFILLED)
-    assert finished.audit() == []
 
 
 def test_days_end_complete_when_the_code_server_is_killed_in_the_middle_of_their_settle_runs(

@@ -49,6 +49,7 @@ def _make_due_again(pipeline: Pipeline) -> None:
     pipeline.execute("UPDATE jobs SET next_look_at = accepted_at")
 
 
+@on_sqlite
 def test_a_tick_that_is_killed_at_any_statement_loses_and_doubles_nothing(busy: Pipeline) -> None:
     posts = busy.posts()
     for nth in range(1, MOST_STATEMENTS):

@@ -14,6 +14,9 @@ from scraper_pipeline.scraper_api import ScraperError, ServerError, Unauthorized
 from scraper_pipeline_tests.integration.ledger.driving import rows, state_of
 from scraper_pipeline_tests.integration.lifecycle.world import DAY, World
 
+# What the ledger does in these, its own tests try on both databases.
+on_sqlite = pytest.mark.parametrize("fresh_url", ["sqlite"], indirect=True)
+
 NEXT_DAY = "2026-03-02"
 
 
@@ -37,6 +40,7 @@ async def test_a_list_with_every_kind_of_trouble_comes_to_its_end(world: World) 
     assert world.violations() == []
 
 
+@on_sqlite
 @pytest.mark.parametrize("form", ["null", "object", "blank"])
 async def test_a_completed_job_without_content_is_stored_as_empty_and_never_fetched_again(
     world: World, form: str
@@ -68,6 +72,7 @@ async def test_odd_text_and_numbers_are_stored_alike_on_both_databases(world: Wo
     assert world.violations() == []
 
 
+@on_sqlite
 async def test_a_page_that_expands_beyond_the_cap_is_parked_and_its_chunk_goes_on(world: World) -> None:
     world.max_body_bytes = 2 * 1024 * 1024
     world.service.set_faults(gzip_bomb={"url_contains": "pages/2", "megabytes": 20})
@@ -78,6 +83,7 @@ async def test_a_page_that_expands_beyond_the_cap_is_parked_and_its_chunk_goes_o
     assert world.ledger.audit.check() == []
 
 
+@on_sqlite
 async def test_a_result_that_has_expired_is_parked_with_its_reason(world: World) -> None:
     await world.submit(world.url("pages/1"))
     world.service.set_faults(expire_results_after=0.0)
@@ -85,6 +91,7 @@ async def test_a_result_that_has_expired_is_parked_with_its_reason(world: World)
     assert _letters(world) == {world.url("pages/1"): "expired"}
 
 
+@on_sqlite
 async def test_a_short_spell_of_404_is_waited_out(world: World) -> None:
     world.service.set_faults(job_404={"count": 1, "seconds": 2})
     await world.bring_to_an_end(world.url("pages/1"))
@@ -106,6 +113,7 @@ async def test_a_long_spell_of_404_is_lost_and_the_job_that_comes_back_is_stored
     assert world.violations() == []
 
 
+@on_sqlite
 @pytest.mark.parametrize("fault", [{"never_finish": True}, {"unknown_status": True, "never_finish": True}])
 async def test_a_job_that_never_ends_is_raised_by_its_age(world: World, fault: dict[str, bool]) -> None:
     world.service.set_faults(**fault)
@@ -116,6 +124,7 @@ async def test_a_job_that_never_ends_is_raised_by_its_age(world: World, fault: d
     assert world.ledger.audit.check() == []
 
 
+@on_sqlite
 def test_a_status_that_nobody_knows_is_kept_verbatim_by_settlement_too(world: World) -> None:
     world.service.set_faults(unknown_status={"status": "archived"}, never_finish=True)
     asyncio.run(world.submit(world.url("pages/1")))
@@ -171,6 +180,7 @@ def test_two_runs_over_the_same_days_store_each_page_once(world: World) -> None:
     assert world.violations() == []
 
 
+@on_sqlite
 async def test_a_refused_key_stops_the_run_at_once_and_gives_the_jobs_back(world: World) -> None:
     await world.submit(*world.urls(5))
     world.ledger.news.record([job["job_id"] for job in world.jobs()], Channel.WEBHOOK)
@@ -183,6 +193,7 @@ async def test_a_refused_key_stops_the_run_at_once_and_gives_the_jobs_back(world
     assert world.settle().stored == 5
 
 
+@on_sqlite
 async def test_a_service_that_answers_nothing_is_an_error_and_gives_the_jobs_back(world: World) -> None:
     await world.submit(*world.urls(3))
     world.ledger.news.record([job["job_id"] for job in world.jobs()], Channel.WEBHOOK)
@@ -193,6 +204,7 @@ async def test_a_service_that_answers_nothing_is_an_error_and_gives_the_jobs_bac
     assert _letters(world) == {}
 
 
+@on_sqlite
 async def test_a_service_that_answers_some_keeps_the_others_for_later(world: World) -> None:
     await world.submit(*world.urls(6))
     world.ledger.news.record([job["job_id"] for job in world.jobs()], Channel.WEBHOOK)
@@ -202,6 +214,7 @@ async def test_a_service_that_answers_some_keeps_the_others_for_later(world: Wor
     assert world.violations() == []
 
 
+@on_sqlite
 @pytest.mark.parametrize("fault", ["truncated_body", "false_gzip", "get_500"])
 async def test_a_job_whose_answer_stays_unreadable_is_parked_and_not_tried_for_ever(
     world: World, fault: str
@@ -218,6 +231,7 @@ async def test_a_job_whose_answer_stays_unreadable_is_parked_and_not_tried_for_e
     assert world.ledger.progress.of(DAY).is_settled
 
 
+@on_sqlite
 async def test_an_outage_parks_nothing_however_old_the_jobs_are(world: World) -> None:
     await world.submit(*world.urls(2))
     world.ledger.news.record([job["job_id"] for job in world.jobs()], Channel.WEBHOOK)
@@ -230,6 +244,7 @@ async def test_an_outage_parks_nothing_however_old_the_jobs_are(world: World) ->
     assert world.settle().stored == 2
 
 
+@on_sqlite
 async def test_a_run_ends_when_it_has_been_quiet_for_a_while(world: World) -> None:
     world.service.set_faults(never_finish=True)
     world.patient(drain=600.0, drain_quiet=5.0)
@@ -240,6 +255,7 @@ async def test_a_run_ends_when_it_has_been_quiet_for_a_while(world: World) -> No
     assert world.ledger.progress.of(DAY).accepted == 1
 
 
+@on_sqlite
 async def test_a_run_is_not_over_while_jobs_wait_for_their_turn_to_be_looked_at(world: World) -> None:
     world.patient(drain=600.0, drain_quiet=5.0)
     await world.submit(world.url("pages/1"))
@@ -248,6 +264,7 @@ async def test_a_run_is_not_over_while_jobs_wait_for_their_turn_to_be_looked_at(
     assert world.settle().stored == 1
 
 
+@on_sqlite
 async def test_a_run_ends_when_no_turn_to_look_comes(world: World) -> None:
     world.patient(drain=600.0, drain_quiet=5.0)
     await world.submit(world.url("pages/1"))
@@ -258,6 +275,7 @@ async def test_a_run_ends_when_no_turn_to_look_comes(world: World) -> None:
     assert 20.0 <= world.clock.monotonic() - began < 60.0
 
 
+@on_sqlite
 async def test_a_run_ends_when_its_time_is_used_up(world: World) -> None:
     world.service.set_faults(never_finish=True)
     world.patient(drain=5.0, drain_quiet=600.0)
@@ -267,11 +285,13 @@ async def test_a_run_ends_when_its_time_is_used_up(world: World) -> None:
     assert 5.0 <= world.clock.monotonic() - began < 60.0
 
 
+@on_sqlite
 async def test_a_run_with_nothing_in_flight_asks_nothing(world: World) -> None:
     world.settle()
     assert world.service.requests() == {}
 
 
+@on_sqlite
 async def test_settlement_itself_finds_out_about_lost_answers(world: World) -> None:
     world.plan(world.url("pages/1"))
     [claimed] = world.claim()
@@ -282,6 +302,7 @@ async def test_settlement_itself_finds_out_about_lost_answers(world: World) -> N
     assert world.violations() == []
 
 
+@on_sqlite
 def test_what_a_poll_finds_is_settled_without_a_pause(world: World) -> None:
     asyncio.run(world.submit(*world.urls(3)))
     world.await_ends()
@@ -293,6 +314,7 @@ def test_what_a_poll_finds_is_settled_without_a_pause(world: World) -> None:
     assert pauses == []
 
 
+@on_sqlite
 def test_a_run_counts_the_requests_that_it_made(world: World) -> None:
     asyncio.run(world.submit(*world.urls(3)))
     settlement = world.settlement()

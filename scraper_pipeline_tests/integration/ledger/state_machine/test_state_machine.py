@@ -75,7 +75,7 @@ def test_the_rules_hold_whatever_happens_in_whatever_order(
 ) -> None:
     chosen, is_quick = PROFILES[PROFILE], hasty_ledger.engine.dialect.name == "sqlite"
     if PROFILE == "short" and not is_quick:
-        chosen = settings(chosen, max_examples=12)  # each of its statements takes a trip to the server
+        chosen = settings(chosen, max_examples=8)  # each of its statements takes a trip to the server
     reached.clear()
     run_state_machine_as_test(
         lambda: LedgerMachine(hasty_ledger, clock, loop),  # type: ignore[arg-type]
