@@ -72,9 +72,10 @@ def test_a_partition_is_materialised_by_clicks_and_the_plots_show_its_figures(
     launched.wait_for("Latest materialization", "latency_p95_seconds", "pages_paid")
     launched.click("[Show Markdown]")
     wait_for(lambda: launched.count("img[src^='data:image/svg+xml']") == 1, 30, "the picture")
-    launched.open("/assets/stored_results?view=plots")
+    launched.open("/assets/stored_results?view=overview")
+    launched.click("Plots")
     launched.wait_for("latency_p95_seconds", "pages_paid", "stored")
-    assert launched.count("canvas") >= 3
+    wait_for(lambda: launched.count("canvas") >= 3, 30, "the plots")
 
 
 def test_a_dead_letter_is_retried_from_the_launchpad(launched: Visitor, observer: Observer) -> None:
