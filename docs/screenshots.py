@@ -39,7 +39,8 @@ class Picture:
 
 PICTURES = {
     "asset-graph": Picture(
-        f"/asset-groups?expanded={quote(','.join(GROUPS))}", ("stored_results", "100% filled", "Passed")
+        f"/asset-groups?expanded={quote(','.join(GROUPS))}",
+        ("stored_results", "spend", "100% filled", "Passed"),
     ),
     "stored-results": Picture("/assets/stored_results", ("Latest materialization", "latency_p95_seconds")),
     "launch-submit-jobs": Picture(
@@ -55,7 +56,9 @@ _STILL_MOVING = (ElementClickInterceptedException, StaleElementReferenceExceptio
 
 def take_pictures(stack: LocalStack, summary: DemoSummary) -> None:
     """Open each page, wait until it shows what it should, and save it. Raises TimeoutException if it never does."""
-    with chromium() as browser:
+    with chromium(
+        1920, 1080
+    ) as browser:  # as wide as the graph, which shows no figures when it is made smaller
         for name, picture in PICTURES.items():
             take(browser, stack.ui.url, picture, IMAGES / f"{name}.png")
             print(f"docs/images/{name}.png: {(IMAGES / f'{name}.png').stat().st_size // 1024} kB")
