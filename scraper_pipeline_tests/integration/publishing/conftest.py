@@ -1,6 +1,5 @@
 """What the tests of published files share: a ledger with pages, and places to publish them to."""
 
-import shutil
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,16 +16,9 @@ def clock() -> HandClock:
     return HandClock()
 
 
-@pytest.fixture(scope="session")
-def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("migrated") / "ledger.db"
-    Ledger.open(f"sqlite:///{path}").close()
-    return path
-
-
 @pytest.fixture
-def sqlite_url(migrated_file: Path, tmp_path: Path) -> str:
-    return f"sqlite:///{shutil.copy(migrated_file, tmp_path / 'ledger.db')}"
+def sqlite_url(fresh_sqlite_url: str) -> str:
+    return fresh_sqlite_url
 
 
 @pytest.fixture
