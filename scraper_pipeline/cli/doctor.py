@@ -126,9 +126,8 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
 
     async def until_told_to_end() -> T:
         task = asyncio.ensure_future(work)
-        with suppress(
-            NotImplementedError, RuntimeError, ValueError
-        ):  # outside the main thread there are no signals
+        # Outside the main thread there are no signals, and on some systems none for a loop.
+        with suppress(NotImplementedError, RuntimeError, ValueError):
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         return await task
 

@@ -44,12 +44,11 @@ class LazyGroup(click.Group):
             return None
         try:
             return deferred.load()
-        except Exception as error:
+        except Exception as error:  # of any kind, since to name the one that is meant takes an import
             from scraper_pipeline.settings import SettingsError  # not above: it alone takes half a second
 
-            if isinstance(
-                error, SettingsError
-            ):  # the days are read from them once Dagster's part is imported
+            # The days are read from the settings once Dagster's part is imported.
+            if isinstance(error, SettingsError):
                 raise click.ClickException(str(error)) from None
             raise
 

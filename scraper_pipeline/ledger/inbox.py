@@ -127,9 +127,8 @@ class InboxStore(StorePart):
             yield connection
             connection.rollback()  # for SQLAlchemy's books: in the database no transaction is open
         except BaseException:
-            _discard(
-                connection
-            )  # whatever broke the batch off, a cancellation too, may have left it half used
+            # Whatever broke the batch off, a cancellation too, may have left it half used.
+            _discard(connection)
             raise
         self._kept.append(connection)
 

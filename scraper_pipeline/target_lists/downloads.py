@@ -83,7 +83,7 @@ class Downloads:
             file.close()
             raise _Again(type(error).__name__) from None
         except BaseException:
-            file.close()
+            file.close()  # nobody else knows of it yet, whatever broke the download off
             raise
         else:
             file.seek(0)
