@@ -20,8 +20,9 @@ from scraper_pipeline.local.demo import fetch_truth
 ENDED = ("SUCCESS", "FAILURE", "CANCELED")
 Process = psutil.Process
 
-# Long enough for a settle run to be met while it waits for news of a day that is not over.
-QUIET_SECONDS = "15"
+# A settle run has to be met while it waits for news of a day that is not over. Two runs may start half a minute apart
+# on a busy machine; a run whose day is over ends at once, whatever is said here.
+QUIET_SECONDS = "120"
 
 
 class Ui(DagsterUi):
