@@ -1,18 +1,23 @@
 """A ledger that an earlier release has filled: every row is there after the migration, and no rule is broken."""
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 from alembic import command
-from sqlalchemy import MetaData, Table, create_engine, insert, select
+from sqlalchemy import Column, MetaData, Table, create_engine, insert, select
 
 from scraper_pipeline.ledger import Ledger, database, hash_url
 from scraper_pipeline.ledger.schema import metadata
 from scraper_pipeline_tests.integration.ledger.driving import DAY
+from scraper_pipeline_tests.integration.ledger.releases import FilledLedger, releases
 
 THEN = datetime(2026, 3, 1, 12, tzinfo=UTC)
+LATER = datetime(2027, 6, 1, 12, tzinfo=UTC)
 URLS = [f"https://site.test/{number}" for number in range(3)]
 
 
@@ -67,37 +72,85 @@ FIRST, PREVIOUS = database.known_revisions()[-1], database.known_revisions()[1]
 
 
 @pytest.mark.parametrize("revision", [FIRST, PREVIOUS])
-def test_every_row_of_an_earlier_release_is_kept(ledger_url: str, revision: str) -> None:
-    engine = database.open_engine(ledger_url)
-    _migrate_to(ledger_url, revision)
+def test_every_row_of_an_earlier_schema_is_kept(ledger_url: str, revision: str) -> None:
+    filled = _fill(ledger_url, revision, sample())
+    with Ledger.open(ledger_url) as ledger:
+        _is_kept(ledger, filled)
+        assert ledger.progress.of(DAY).accepted == 1
+
+
+@pytest.mark.parametrize("path", releases(), ids=lambda path: path.stem)
+def test_what_a_release_has_filled_is_upgraded_and_worked_on(ledger_url: str, path: Path) -> None:
+    release = FilledLedger.read(path)
+    filled = _fill(ledger_url, release.revision, release.tables)
+    with Ledger.open(ledger_url, clock=lambda: LATER) as ledger:
+        _is_kept(ledger, filled)
+        rows = release.tables["submissions"]
+        by_day = {day: [row for row in rows if row["partition_key"] == day] for day in _days(rows)}
+        for day, of_day in by_day.items():
+            progress, states = ledger.progress.of(day), Counter(row["state"] for row in of_day)
+            assert (progress.stored, progress.dead) == (states["stored"], states["dead"]), day
+            assert (progress.planned, progress.sending, progress.accepted) == (
+                states["planned"], states["sending"], states["accepted"],
+            ), day  # fmt: skip
+
+        # And what that release left open is taken up by this one.
+        [open_day] = [day for day in by_day if not ledger.progress.of(day).is_settled]
+        [claimed] = ledger.submissions.claim(open_day, 10, 60.0)
+        assert claimed.url in {row["url"] for row in by_day[open_day] if row["state"] == "planned"}
+        settled = {job.job_id for job in ledger.outcomes.claim(open_day, 10, 60.0)}
+        due = {job.job_id for job in ledger.news.take_due_jobs(100)}
+        accepted = {row["job_id"] for row in by_day[open_day] if row["state"] == "accepted"}
+        assert accepted <= settled | due
+        assert settled, "one of them had news already"
+        assert due
+        assert len(ledger.submissions.overdue(120.0)) == 1
+
+
+def _days(rows: Sequence[Mapping[str, Any]]) -> set[str]:
+    return {row["partition_key"] for row in rows}
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Some rows of a table, by the columns that an older schema had."""
+
+    columns: Sequence[str]
+    rows: Counter[str]
+
+
+def _fill(url: str, revision: str, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, _Rows]:
+    """Write these rows into a database at that revision; returns them by table, as they are read."""
+    _migrate_to(url, revision)
+    engine = database.open_engine(url)
     old = MetaData()
     old.reflect(engine)
-    filled: dict[str, Counter[str]] = {}
+    filled: dict[str, _Rows] = {}
     with database.writing(engine) as connection:
-        for name, rows in sample().items():
+        for name, rows in tables.items():
             # With the types of today, but only the columns of then.
-            table = Table(
-                name,
-                MetaData(),
-                *(c._copy() for c in metadata.tables[name].columns if c.name in old.tables[name].c),
-            )
+            table = Table(name, MetaData(), *(c._copy() for c in _columns_of(name, old)))
             columns = [column.name for column in table.columns]
             for row in rows:
                 connection.execute(insert(table).values({k: v for k, v in row.items() if k in columns}))
-            filled[name] = Counter(map(repr, connection.execute(select(table)).all()))
+            filled[name] = _Rows(columns, Counter(map(repr, connection.execute(select(table)).all())))
     engine.dispose()
+    return filled
 
-    with Ledger.open(ledger_url) as ledger:
-        with ledger.submissions.reading() as connection:
-            for name, rows_before in filled.items():
-                kept = [metadata.tables[name].c[column.name] for column in old.tables[name].c]
-                by_name = {column.name: column for column in kept}
-                names = [c.name for c in metadata.tables[name].columns if c.name in by_name]
-                after = connection.execute(select(*(by_name[one] for one in names))).all()
-                assert Counter(map(repr, after)) == rows_before, name
-        assert ledger.audit.check() == []
-        assert ledger.progress.of(DAY).accepted == 1
-        assert ledger.revision == database.known_revisions()[0]
+
+def _columns_of(name: str, old: MetaData) -> list[Column[Any]]:
+    return [column for column in metadata.tables[name].columns if column.name in old.tables[name].c]
+
+
+def _is_kept(ledger: Ledger, filled: Mapping[str, _Rows]) -> None:
+    """Every value is what it was, whatever columns came to it, and every rule holds."""
+    with ledger.submissions.reading() as connection:
+        for name, before in filled.items():
+            columns = [metadata.tables[name].c[column] for column in before.columns]
+            after = connection.execute(select(*columns)).all()
+            assert Counter(map(repr, after)) == before.rows, name
+    assert ledger.audit.check() == []
+    assert ledger.revision == database.known_revisions()[0]
 
 
 def _migrate_to(url: str, revision: str) -> None:
