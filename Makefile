@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 CHECKED := scraper_pipeline scraper_pipeline_tests docs examples $(wildcard benchmarks)
 SUITES := scraper_pipeline_tests/end_to_end scraper_pipeline_tests/integration scraper_pipeline_tests/unit
 
-.PHONY: help setup demo dev test suites check unit bench chaos breakages browser-test docs docs-serve screenshots settings-table targets-schema command-reference locks clean
+.PHONY: help setup demo dev test suites check unit sbom advisories dist bench chaos breakages browser-test docs docs-serve screenshots settings-table targets-schema command-reference locks clean
 
 help: ## Show these lines
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -36,6 +36,20 @@ check: $(VENV)/.installed-dev ## Lint, check the types, the layers and the depen
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/deptry scraper_pipeline
 	$(BIN)/deptry scraper_pipeline_tests --ignore DEP002,DEP004
+	$(BIN)/python -m pip check
+	$(MAKE) --no-print-directory sbom
+
+sbom: $(VENV)/.installed-dev ## Write what the pipeline is made of to build/sbom.json, as CycloneDX
+	@mkdir -p build
+	$(BIN)/python -W ignore -m cyclonedx_py requirements requirements.txt --pyproject pyproject.toml --output-reproducible --validate \
+		--output-format JSON --output-file build/sbom.json
+
+advisories: $(VENV)/.installed-dev ## Ask the package index for known vulnerabilities of what is locked; needs a network
+	$(BIN)/pip-audit --requirement requirements.txt --no-deps --disable-pip --strict
+
+dist: sbom ## Build the package into dist/, with what it is made of beside it
+	$(BIN)/uv build --quiet --out-dir dist
+	cp build/sbom.json dist/
 
 unit: $(VENV)/.installed-dev ## Run the tests that take seconds
 	$(BIN)/python -m pytest scraper_pipeline_tests/unit $(PYTEST_ARGS)
