@@ -5,11 +5,14 @@ import logging
 from datetime import UTC, datetime
 from typing import Any
 
+from opentelemetry import trace
+
 _OF_A_RUN = ("run_id", "job_name", "step_key")
 
 
 class JsonFormatter(logging.Formatter):
     """``time`` (UTC, ISO 8601), ``level``, ``logger``, ``message``; of a run also its id, job, step, days and event.
+    Of what is traced also ``trace_id`` and ``span_id``.
 
     ``deploy/dagster.yaml`` tells Dagster of it. ``error`` has the traceback of an exception that was logged.
     """
@@ -31,6 +34,8 @@ class JsonFormatter(logging.Formatter):
                 told["day"] = day
             if (event := of_run["dagster_event"]) is not None:
                 told["event"] = event.event_type_value
+        if (span := trace.get_current_span().get_span_context()).is_valid:
+            told |= {"trace_id": f"{span.trace_id:032x}", "span_id": f"{span.span_id:016x}"}
         if record.exc_info and record.exc_info[0] is not None:
             told["error"] = self.formatException(record.exc_info)
         return json.dumps(told, ensure_ascii=False, default=str)

@@ -26,7 +26,7 @@ from scraper_pipeline.lifecycle import (
     resolve_lost_answers,
 )
 from scraper_pipeline.partitions import DAYS
-from scraper_pipeline.resources import LedgerResource, ScraperResource, explained_failures
+from scraper_pipeline.resources import LedgerResource, ScraperResource, explained_failures, traced_tick
 from scraper_pipeline.scraper_api import ScraperError
 
 TICK_SECONDS = 15.0  # in which a tick begins listing calls; Dagster's own limit is 60
@@ -49,7 +49,7 @@ WATCHED_DAYS = 400
 def job_status_sensor(
     context: dg.SensorEvaluationContext, ledger: LedgerResource, scraper: ScraperResource
 ) -> dg.SensorResult | dg.SkipReason:
-    with explained_failures(), ledger.open() as book:
+    with traced_tick("job_status_sensor"), explained_failures(), ledger.open() as book:
         is_open = book.progress.has_open_targets()
         if is_open:
             asyncio.run(_look(book, scraper))
@@ -220,7 +220,7 @@ def _conclusions(
 def delivery_log_sensor(
     context: dg.SensorEvaluationContext, ledger: LedgerResource, scraper: ScraperResource
 ) -> dg.SensorResult | dg.SkipReason:
-    with explained_failures(), ledger.open() as book:
+    with traced_tick("delivery_log_sensor"), explained_failures(), ledger.open() as book:
         webhooks = book.webhooks.registered()
         if not webhooks:
             return dg.SkipReason("No webhook is registered: news comes by polling.")

@@ -294,6 +294,11 @@ class Settings(BaseSettings):
     log_format: Annotated[Literal["text", "json"], BeforeValidator(_trimmed)] = Field(
         "text", description="how the receiver and `metrics` log: `text`, or `json`, an object a line"
     )
+    traces: Annotated[Literal["off", "otlp"], BeforeValidator(_trimmed)] = Field(
+        "off",
+        description="`otlp` sends OpenTelemetry traces to where `OTEL_EXPORTER_OTLP_ENDPOINT` says; needs the extra"
+        " `traces`",
+    )
     alert_url: Annotated[Secret, AfterValidator(_as_secret_url)] | None = Field(
         None, description="where failed runs and checks are posted to, as JSON; unset posts nothing"
     )

@@ -31,7 +31,7 @@ from scraper_pipeline.lifecycle import (
     submit_jobs,
 )
 from scraper_pipeline.partitions import DAYS
-from scraper_pipeline.resources import LedgerResource, ScraperResource, explained_failures
+from scraper_pipeline.resources import LedgerResource, ScraperResource, explained_failures, traced_step
 from scraper_pipeline.target_lists import InvalidTarget, make_target
 
 SWEEP_SECONDS = 240.0
@@ -51,7 +51,7 @@ def sweep(context: dg.OpExecutionContext, ledger: LedgerResource, scraper: Scrap
             adopt = _target_of if policy.adopt_jobs else None
             return await reconcile_jobs(book, client, policy, make_target=adopt, seconds=SWEEP_SECONDS)
 
-    with explained_failures(), ledger.open() as book:
+    with traced_step(context, "sweep"), explained_failures(), ledger.open() as book:
         report = asyncio.run(reconcile(book))
     context.log.info(
         f"Swept {report.listed} jobs with {report.requests} requests: {report.ended} ended unheard of."
@@ -86,7 +86,7 @@ def submit_due(context: dg.OpExecutionContext, ledger: LedgerResource, scraper: 
                         f"{day}: the rest stays planned, held by {', '.join(report.held_by)}."
                     )
 
-    with explained_failures(), ledger.open() as book:
+    with traced_step(context, "submit_due"), explained_failures(), ledger.open() as book:
         busy = book.leases.live(SUBMIT_LEASE) | book.leases.live(HELD_LEASE)
         pending = [one.partition_key for one in book.progress.partitions_to_submit()]
         if EVERYWHERE in book.leases.live(REFUSED_LEASE):
@@ -109,17 +109,20 @@ def submit_due(context: dg.OpExecutionContext, ledger: LedgerResource, scraper: 
     pool=POOL,
 )
 def settle_found(
-    ledger: LedgerResource, scraper: ScraperResource
+    context: dg.OpExecutionContext, ledger: LedgerResource, scraper: ScraperResource
 ) -> Iterator[dg.Output[Iterator[Sequence[JobOutcome]]]]:
     """Settles the news that is there, of any day, where no settle run is at it."""
-    yield dg.Output(_outcomes(ledger, scraper.policy(), scraper))
+    yield dg.Output(_outcomes(context, ledger, scraper.policy(), scraper))
 
 
 def _outcomes(
-    ledger: LedgerResource, policy: LifecyclePolicy, scraper: ScraperResource
+    context: dg.OpExecutionContext,
+    ledger: LedgerResource,
+    policy: LifecyclePolicy,
+    scraper: ScraperResource,
 ) -> Iterator[Sequence[JobOutcome]]:
     at_once = replace(policy, drain=SETTLE_SECONDS, drain_quiet=0.0)
-    with ledger.open() as book:
+    with traced_step(context, "settle_found"), ledger.open() as book:
         busy = book.leases.live(SETTLE_LEASE)
         days = [one.partition_key for one in book.progress.partitions_to_settle()]
         days = [day for day in days if day not in busy]

@@ -11,7 +11,7 @@ from scraper_pipeline.assets.targets import OWNERS
 from scraper_pipeline.ledger import JobOutcome, Ledger
 from scraper_pipeline.lifecycle import Settlement
 from scraper_pipeline.partitions import DAYS, ONE_RUN
-from scraper_pipeline.resources import LedgerResource, ScraperResource, explained_failures
+from scraper_pipeline.resources import LedgerResource, ScraperResource, explained_failures, traced_step
 
 IO_MANAGER = "idempotency_io_manager"
 MOST_PARKED = 0.10
@@ -35,7 +35,7 @@ def settle(
 def _outcomes(
     context: dg.OpExecutionContext, ledger: LedgerResource, scraper: ScraperResource
 ) -> Iterator[Sequence[JobOutcome]]:
-    with ledger.open() as book:
+    with traced_step(context, "settle"), ledger.open() as book:
         settlement = Settlement(book, scraper.open_client, list(context.partition_keys), scraper.policy())
         yield from settlement.outcomes()
     if settlement.unresolved_because:

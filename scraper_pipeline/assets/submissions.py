@@ -27,7 +27,7 @@ from scraper_pipeline.lifecycle import (
     submit_jobs,
 )
 from scraper_pipeline.partitions import DAYS, ONE_RUN
-from scraper_pipeline.resources import LedgerResource, ScraperResource, explained_failures
+from scraper_pipeline.resources import LedgerResource, ScraperResource, explained_failures, traced_step
 from scraper_pipeline.scraper_api import ScraperClient, ScraperError, Throttled
 
 POOL = "geonode_scraper_api"
@@ -85,7 +85,7 @@ def submitted_jobs(
     scraper: ScraperResource,
 ) -> Iterator[dg.MaterializeResult[None]]:
     days, policy = list(context.partition_keys), scraper.policy()
-    with explained_failures(), ledger.open() as book:
+    with traced_step(context, "submitted_jobs"), explained_failures(), ledger.open() as book:
         with pausing_after_refusals(context, book, policy):
             report = asyncio.run(_submit_days(context, book, scraper.open_client(), days, policy, config))
         _tell(context, report)

@@ -20,6 +20,7 @@ from scraper_pipeline.publishing import PublishingError
 from scraper_pipeline.scraper_api import InvalidOptions, ScraperError
 from scraper_pipeline.settings import Settings, SettingsError
 from scraper_pipeline.target_lists import TargetListError
+from scraper_pipeline.traces import TracingError
 from scraper_pipeline.webhook_secrets import WebhookSecretsError
 
 P = ParamSpec("P")
@@ -29,6 +30,7 @@ KNOWN_ERRORS = (
     LedgerError,
     TargetListError,
     WebhookSecretsError,
+    TracingError,
     PublishingError,
     ScraperError,
     DagsterError,

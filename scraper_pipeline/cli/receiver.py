@@ -7,6 +7,7 @@ from scraper_pipeline.logs import log_as_json
 from scraper_pipeline.receiver.command import run_receiver
 from scraper_pipeline.receiver.config import MEBIBYTE, ReceiverConfig, Scheme
 from scraper_pipeline.settings import load_settings
+from scraper_pipeline.traces import start_tracing
 
 
 @click.command()
@@ -27,6 +28,8 @@ def receiver(host: str, port: int, max_body_mib: int) -> None:
     settings = load_settings()
     if settings.log_format == "json":
         log_as_json()
+    if settings.traces == "otlp":
+        start_tracing()
     max_body_bytes = max_body_mib * MEBIBYTE
     config = ReceiverConfig(
         signature_header=settings.signature_header,

@@ -8,6 +8,7 @@ import dagster as dg
 
 from scraper_pipeline.ledger import LETTER_COLUMNS, RESULT_COLUMNS, CommitReport, JobOutcome
 from scraper_pipeline.resources import LedgerResource, explained_failures
+from scraper_pipeline.traces import span
 
 if TYPE_CHECKING:  # slow to import, and loaded with the definitions
     import pandas as pd
@@ -24,7 +25,8 @@ class IdempotencyIOManager(dg.ConfigurableIOManager):
         report = CommitReport()
         with explained_failures(), LedgerResource().open() as ledger:
             for chunk in obj:
-                report += ledger.outcomes.commit(chunk)
+                with span("commit_outcomes", jobs=len(chunk)):
+                    report += ledger.outcomes.commit(chunk)
                 parked = report.dead + report.given_up
                 context.log.info(
                     f"{report.stored} stored, {parked} parked, {report.resubmitted} to be tried again"

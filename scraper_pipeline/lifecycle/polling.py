@@ -13,6 +13,7 @@ from scraper_pipeline.lifecycle.looking import Looking
 from scraper_pipeline.lifecycle.policy import LifecyclePolicy, is_past
 from scraper_pipeline.lifecycle.service_clock import ServiceClock
 from scraper_pipeline.scraper_api import TERMINAL_STATUSES, ScraperClient
+from scraper_pipeline.traces import traced
 
 POLL_SECONDS = 10.0  # in which the requests of one poll are made up for, at most
 LEAST_REQUESTS = 4
@@ -39,6 +40,7 @@ class PollReport:
     unknown_statuses: set[str] = field(default_factory=set)
 
 
+@traced("poll_jobs")
 async def poll_jobs(
     ledger: Ledger,
     client: ScraperClient,

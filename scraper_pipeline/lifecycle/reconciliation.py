@@ -27,6 +27,7 @@ from scraper_pipeline.lifecycle.service_clock import ServiceClock
 from scraper_pipeline.lifecycle.spelling import spelling
 from scraper_pipeline.lifecycle.spending import stops_account
 from scraper_pipeline.scraper_api import NotOffered, ScraperClient, ScraperError
+from scraper_pipeline.traces import traced
 
 SLICE = timedelta(hours=1)
 
@@ -70,6 +71,7 @@ class SweepReport:
         }
 
 
+@traced("reconcile_jobs")
 async def reconcile_jobs(
     ledger: Ledger,
     client: ScraperClient,

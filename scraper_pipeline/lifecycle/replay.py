@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from scraper_pipeline.ledger import Channel, DeliveryAttempt, Ledger, RegisteredWebhook, ReplayReport
 from scraper_pipeline.scraper_api import Delivery, ScraperClient, WebhookNotFound
+from scraper_pipeline.traces import traced
 
 OVERLAP = timedelta(hours=1)  # attempts may turn up late in the log, and be changed after they did
 FIRST_READ = timedelta(days=2)
@@ -23,6 +24,7 @@ class DeliveryLogReport:
     gone: int = 0
 
 
+@traced("read_delivery_log")
 async def read_delivery_log(
     ledger: Ledger,
     client: ScraperClient,

@@ -19,6 +19,7 @@ from scraper_pipeline.scraper_api import (
     ScraperClient,
     ScraperError,
 )
+from scraper_pipeline.traces import traced
 
 _Made = JobSummary | BatchSummary | CrawlSummary
 
@@ -41,6 +42,7 @@ class _Window:
     requests: list[OverdueSubmission] = field(default_factory=list)
 
 
+@traced("resolve_lost_answers")
 async def resolve_lost_answers(
     ledger: Ledger,
     client: ScraperClient,

@@ -15,6 +15,7 @@ from scraper_pipeline.lifecycle.polling import poll_jobs
 from scraper_pipeline.lifecycle.resolution import resolve_lost_answers
 from scraper_pipeline.lifecycle.verdicts import later, look_at
 from scraper_pipeline.scraper_api import ScraperClient, ScraperError, Throttled
+from scraper_pipeline.traces import traced
 
 SETTLE_LEASE = "settle"
 RESOLUTION_INTERVAL = 10.0
@@ -153,6 +154,7 @@ class Settlement:
         next_look = self.ledger.news.seconds_until_next_look()
         return min(1.0, max(0.1, next_look if next_look is not None else 1.0))
 
+    @traced("fetch_outcomes")
     async def _fetch(self, client: ScraperClient, claimed: Sequence[ClaimedJob]) -> list[JobOutcome]:
         """Ask for each; what is claimed beyond as much content as one chunk may hold is given back for the next."""
         places = asyncio.Semaphore(self.policy.concurrency)

@@ -32,6 +32,7 @@ from scraper_pipeline.scraper_api import (
     ScraperError,
     Throttled,
 )
+from scraper_pipeline.traces import traced
 
 SUBMIT_LEASE = "submit"
 Request = Sequence[ClaimedSubmission]
@@ -135,6 +136,7 @@ class _Sending:
     account_error: ScraperError | None = None
     failures: list[ScraperError] = field(default_factory=list)
 
+    @traced("send_chunk")
     async def send(self, chunk: Sequence[ClaimedSubmission], deadline: float) -> None:
         """Send every request of the chunk that can end by the deadline, and record each answer as it comes."""
         requests: dict[str, list[ClaimedSubmission]] = {}

@@ -15,6 +15,7 @@ from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from scraper_pipeline.ledger import LedgerError
 from scraper_pipeline.ledger.inbox import Delivery, QuarantinedBody
+from scraper_pipeline.traces import span
 
 logger = logging.getLogger(__name__)
 
@@ -205,7 +206,8 @@ class Inbox:
         deliveries = [entry.content for entry in batch if isinstance(entry.content, Delivery)]
         bodies = [entry.content for entry in batch if isinstance(entry.content, QuarantinedBody)]
         if deliveries or bodies:
-            is_news = iter(self._store.commit(deliveries, bodies))
+            with span("commit_deliveries", deliveries=len(deliveries), quarantined=len(bodies)):
+                is_news = iter(self._store.commit(deliveries, bodies))
         else:
             self._store.check()
             is_news = iter(())

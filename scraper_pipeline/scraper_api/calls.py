@@ -3,14 +3,15 @@
 import asyncio
 import random as random_source
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, TypeVar
 
 import aiohttp
 import httpx
+from opentelemetry import trace
 from pydantic import ValidationError
 
 from scraper_pipeline.scraper_api.bodies import read_body, read_json
@@ -98,6 +99,24 @@ class Answer:
         return self.payload
 
 
+@contextmanager
+def _span_of(call: Call, is_first: bool) -> Iterator[None]:
+    """One request as OpenTelemetry has it: neither its URL, which may name a target, nor the text of an error."""
+    attributes: dict[str, str | bool] = {"http.request.method": call.method, "scraper.resent": not is_first}
+    if call.subject is not None and call.subject_id is not None:
+        attributes[f"scraper.{call.subject}_id"] = one_line(call.subject_id, _LONGEST_ID_SHOWN)
+    with trace.get_tracer("scraper-pipeline").start_as_current_span(
+        call.name, kind=trace.SpanKind.CLIENT, attributes=attributes, record_exception=False,
+        set_status_on_exception=False,
+    ) as span:  # fmt: skip
+        try:
+            yield
+        except ScraperError as error:
+            span.set_status(trace.StatusCode.ERROR)
+            span.set_attribute("error.type", type(error).__name__)
+            raise
+
+
 class Caller:
     """What all calls of one client share: the key, the connections, the pace and the clocks."""
 
@@ -173,9 +192,9 @@ class Caller:
                 )
             self.requests_made[call.name] += 1
             try:
-                answer = await self._exchange(
-                    call, min(remaining, call.request_seconds or self._policy.request_seconds)
-                )
+                seconds = min(remaining, call.request_seconds or self._policy.request_seconds)
+                with _span_of(call, is_first):
+                    answer = await self._exchange(call, seconds)
             except Throttled as error:
                 # The limit on jobs at once is no matter of pace: reading results is what ends it.
                 if error.code != WORK_CONCURRENCY_LIMITED:
@@ -248,6 +267,7 @@ class Caller:
             # The cause is told in the message and not chained: its text may repeat a target's URL.
             raise network_error(str(call), error) from None
         received_at = self._utc_now()
+        trace.get_current_span().set_attribute("http.response.status_code", response.status_code)
         service_time = parse_http_date(response.headers.get("date", ""))
         if not response.is_success and response.status_code not in call.also_answers:
             raise self._refusal(call, response, body, service_time or received_at)

@@ -8,6 +8,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 import yaml
+from opentelemetry import trace
 
 from scraper_pipeline.logs import JsonFormatter
 from scraper_pipeline.settings import project_folder
@@ -61,3 +62,11 @@ def test_a_run_is_told_by_its_id_job_step_and_day(tmp_path: Path, capfd: pytest.
     assert told["step_key"] == "some_pages"
     assert told["run_id"]
     assert {one.get("event") for one in map(json.loads, lines)} >= {"STEP_START", "STEP_SUCCESS"}
+
+
+def test_what_is_traced_is_told_with_its_ids() -> None:
+    record = logging.LogRecord("a", logging.INFO, __file__, 1, "Within a span.", (), None)
+    context = trace.SpanContext(trace_id=0xABC, span_id=0xDEF, is_remote=False)
+    with trace.use_span(trace.NonRecordingSpan(context)):
+        told = _told(record)
+    assert (told["trace_id"], told["span_id"]) == ("abc".zfill(32), "def".zfill(16))
