@@ -22,6 +22,7 @@ BENCHMARKS = {
     "pacing": "The pace under a limit",
     "tick": "A tick of the sensor",
     "growth": "The ledger over the years",
+    "retention": "A ledger whose old content is dropped",
     "receiver": "The receiver",
     "steady_stream": "From a job's end to its page",
 }

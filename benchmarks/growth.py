@@ -131,19 +131,19 @@ def measure(
         folder.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory(prefix="growth-", dir=folder) as name,
-        _databases(database, Path(name)) as urls,
+        databases(database, Path(name)) as urls,
     ):
         url, plain_url = urls
         chance = random.Random(1)
         with Ledger.open(url) as ledger:
-            empty = _size(ledger)
+            empty = ledger_size(ledger)
         for night in range(1, nights + 1):
             with Ledger.open(url) as ledger:
                 fill_day(ledger, _night(night, nights, targets, batch_size), chance)
             if night in _points(nights):
                 with Ledger.open(url) as ledger:  # anew: the filling has filled its cache
                     settle_down(ledger)
-                    size, count = _size(ledger) - empty, night * targets
+                    size, count = ledger_size(ledger) - empty, night * targets
                     plain = _plain_overhead(plain_url, min(count, 200_000))
                     costs = _costs(ledger, url, targets, Path(name))
                     content = count * _STORED * len(_PAGE)
@@ -174,7 +174,7 @@ def _night(night: int, nights: int, targets: int, batch_size: int) -> Day:
 
 
 @contextmanager
-def _databases(name: str, folder: Path) -> Iterator[tuple[str, str]]:
+def databases(name: str, folder: Path) -> Iterator[tuple[str, str]]:
     """The URLs of two empty databases."""
     if name == "sqlite":
         yield f"sqlite:///{folder / 'ledger.db'}", f"sqlite:///{folder / 'plain.db'}"
@@ -187,7 +187,7 @@ def _databases(name: str, folder: Path) -> Iterator[tuple[str, str]]:
             yield server.url(ledger), server.url(plain)
 
 
-def _size(ledger: Ledger) -> int:
+def ledger_size(ledger: Ledger) -> int:
     """The bytes that the tables and their indexes take."""
     if ledger.engine.dialect.name == "sqlite":
         return Path(ledger.engine.url.database or "").stat().st_size

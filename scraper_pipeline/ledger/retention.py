@@ -9,7 +9,22 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Table, and_, delete, exists, func, or_, select, tuple_, update
+from sqlalchemy import (
+    ColumnElement,
+    Insert,
+    Table,
+    Update,
+    and_,
+    delete,
+    exists,
+    func,
+    insert,
+    null,
+    or_,
+    select,
+    tuple_,
+    update,
+)
 
 from scraper_pipeline.ledger.base import StorePart, chunked, in_state
 from scraper_pipeline.ledger.records import State
@@ -111,9 +126,9 @@ class RetentionStore(StorePart):
                 with self.writing() as connection:
                     if connection.scalar(unchanged) is None:
                         return dropped
-                    done = connection.execute(update(results).where(these).values(markdown=None, html=None))
-                dropped += done.rowcount
-                on_rows(done.rowcount)
+                    done = connection.execute(self._without_content(these)).rowcount
+                dropped += done
+                on_rows(done)
         with self.writing() as connection:
             connection.execute(
                 update(partitions)
@@ -121,6 +136,15 @@ class RetentionStore(StorePart):
                 .values(pruned_at=self.clock(), pruned_revision=day.revision)
             )
         return dropped
+
+    def _without_content(self, these: ColumnElement[bool]) -> Update | Insert:
+        if self.engine.dialect.name == "postgresql":
+            return update(results).where(these).values(markdown=None, html=None)
+        # Replaced, since SQLite leaves a page of its file to a row that has shrunk, as good as empty, for ever.
+        kept = [null() if column in (_page.markdown, _page.html) else column for column in results.c]
+        return (
+            insert(results).prefix_with("OR REPLACE").from_select(list(results.c), select(*kept).where(these))
+        )
 
     def traces(self, news_before: datetime | None, letters_before: datetime | None = None) -> Traces:
         """What ``forget`` would forget."""

@@ -192,6 +192,22 @@ def test_a_run_that_is_broken_off_is_gone_on_with(ledger: Ledger, folder: Place)
     assert ledger.audit.check() == []
 
 
+@pytest.mark.parametrize("fresh_url", ["sqlite"], indirect=True)
+def test_sqlite_has_the_room_of_what_was_dropped_for_what_comes(ledger: Ledger, folder: Place) -> None:
+    """In most of its layouts a row that has shrunk would keep a page of the file, as good as empty, to itself."""
+    pages = dict.fromkeys(site(*range(1, 101)), page("x" * 31_000))
+    store(ledger, pages)
+    publish_pages(ledger, folder, DAY)
+    assert prune(ledger, folder, KEEP, LATER).pages == len(pages)
+    with ledger.submissions.reading() as connection:
+        free, count = (
+            connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
+            for name in ("freelist_count", "page_count")
+        )
+    assert count > 2 * len(pages), "each page of text had two of the file"
+    assert count - free < 75, "and of what is used most are empty indexes"
+
+
 def test_traces_of_news_are_forgotten_and_news_that_waits_is_not(
     ledger: Ledger, folder: Place, clock: HandClock
 ) -> None:
