@@ -3,14 +3,24 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import psycopg
 import pytest
 import sqlalchemy as sa
 
 from scraper_pipeline.exporter import LedgerCollector
-from scraper_pipeline.ledger import Ledger, LedgerUnavailable, Target
+from scraper_pipeline.ledger import Ledger, LedgerUnavailable
+from scraper_pipeline.publishing import Retention, open_place, prune, publish_pages
 from scraper_pipeline.settings import project_folder
+from scraper_pipeline_tests.integration.ledger.driving import (
+    DAY,
+    PERMANENT,
+    HandClock,
+    accept,
+    finish,
+    page,
+)
 from scraper_pipeline_tests.integration.receiver.receiving import (
     ReceiverProcess,
     new_job_id,
@@ -160,10 +170,19 @@ def test_metrics_are_read_by_a_role_that_sees_no_page_and_writes_nothing(roles: 
         assert "permission denied" in roles.refuses("scraper_metrics", statement)
 
 
-def test_the_pipeline_plans(roles: Roles) -> None:
-    with Ledger.open(roles.url("scraper_pipeline")) as ledger:
-        ledger.submissions.plan("2026-01-31", [Target("t", "https://example.com/")])
-        assert ledger.progress.of("2026-01-31").targets == 1
+def test_the_pipeline_plans_submits_stores_prunes_and_forgets(roles: Roles, tmp_path: Path) -> None:
+    long_ago = HandClock()
+    with Ledger.open(roles.url("scraper_pipeline"), clock=long_ago) as ledger:
+        [stored, parked] = accept(ledger, "https://example.com/", "https://example.com/gone")
+        finish(ledger, {stored: page("# A page"), parked: PERMANENT})
+        assert ledger.progress.of(DAY).is_settled
+        place = open_place(str(tmp_path / "pages"))
+        publish_pages(ledger, place, DAY)
+        long_ago.advance(100 * 24 * 3600)
+        keep = Retention(content_days=30, news_days=30, letters_days=30)
+        pruned = prune(ledger, place, keep, long_ago().date())
+        assert (pruned.days, pruned.pages) == ((DAY,), 1)
+        assert pruned.traces.events == 2
 
 
 def test_before_the_owner_has_migrated_nobody_else_begins_to(postgres_server: EphemeralPostgres) -> None:
