@@ -115,6 +115,10 @@ def test_dagster_takes_its_configuration(name: str, tmp_path: Path, monkeypatch:
         assert instance.run_monitoring_enabled
         assert instance.run_retries_enabled
         assert not instance.telemetry_enabled
+        queue = instance.get_concurrency_config().run_queue_config
+        assert queue is not None
+        patience = queue.max_user_code_failure_retries * queue.user_code_failure_retry_delay
+        assert patience >= 300, "a run whose turn comes while the code server is away would fail for good"
 
 
 def test_celery_changes_where_runs_take_place_and_nothing_else() -> None:
