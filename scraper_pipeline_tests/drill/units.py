@@ -1,0 +1,84 @@
+"""The units of deploy/systemd, read as far as they say how a process is started and ended."""
+
+import re
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from scraper_pipeline.settings import project_folder
+
+DEPLOY = project_folder() / "deploy"
+_PROGRAMS = "/opt/scraper-pipeline/bin"
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Where an installation's files are: below one folder, under the names that they have in production."""
+
+    root: Path
+
+    @property
+    def etc(self) -> Path:
+        return self.root / "etc"
+
+    @property
+    def var(self) -> Path:
+        return self.root / "var"
+
+    @property
+    def receiver(self) -> Path:
+        return self.root / "receiver"
+
+    def place(self, text: str) -> str:
+        """The same text with the paths of this installation, and the programs of this environment."""
+        for there, here in {
+            "/etc/scraper-pipeline": self.etc,
+            "/etc/nginx/scraper": self.etc / "nginx",
+            "/var/lib/scraper-pipeline": self.var,
+            "/var/lib/scraper-receiver": self.receiver,
+            _PROGRAMS: Path(sys.executable).parent,
+        }.items():
+            text = text.replace(there, str(here))
+        return text
+
+
+@dataclass(frozen=True)
+class Unit:
+    """How a process is started, and what its end is followed by; durations are in seconds."""
+
+    command: tuple[str, ...]
+    environ: Mapping[str, str]
+    restart_after: float = 2.0
+    stop_within: float = 20.0
+
+
+def read_unit(name: str, folders: Folders, base: Mapping[str, str], instance: str = "") -> Unit:
+    """A service of deploy/systemd or deploy/celery in this installation; `base` is what systemd gives to all."""
+    [path] = [path for path in DEPLOY.glob(f"*/scraper-{name}.service") if path.is_file()]
+    text = folders.place(path.read_text("utf-8")).replace("%i", instance)
+
+    def values(key: str) -> list[str]:
+        found: list[str] = re.findall(rf"^{key}=(.+)$", text, re.MULTILINE)
+        return found
+
+    environ = dict(base)
+    for line in values("Environment"):
+        environ |= read_assignments(line)
+    for file in values("EnvironmentFile"):
+        environ |= read_assignments(Path(file).read_text("utf-8"))
+    command = re.sub(r"\$\{(\w+)\}", lambda found: environ[found[1]], values("ExecStart")[0])
+    return Unit(
+        tuple(shlex.split(command)),
+        environ,
+        float((values("RestartSec") or ["2"])[0]),
+        float((values("TimeoutStopSec") or ["20"])[0]),
+    )
+
+
+def read_assignments(text: str) -> dict[str, str]:
+    """The variables of an environment file."""
+    lines = (line.strip() for line in text.splitlines())
+    pairs = (line.split("=", 1) for line in lines if line and not line.startswith("#"))
+    return {name: value.strip("'") for name, value in pairs}
