@@ -189,7 +189,8 @@ def _commands() -> Iterator[tuple[str, list[str]]]:
     for name, service in COMPOSE["services"].items():
         if name not in ("postgres", "grants", "proxy"):
             assert isinstance(service["command"], list)
-            yield f"compose: {name}", [str(word) for word in service["command"]]
+            words = [str(word) for word in service["command"]]
+            yield f"compose: {name}", words[words.index("--") + 1 :] if words[0] == "sh" else words
             if "healthcheck" in service:
                 marker, *check = service["healthcheck"]["test"]
                 assert marker == "CMD"
@@ -217,6 +218,14 @@ def test_every_command_exists_with_its_options(words: list[str]) -> None:
     # Whatever asks for help is not carried out, but read as far as its options.
     result = click.testing.CliRunner().invoke(command, [*arguments, "--help"])
     assert result.exit_code == 0, result.output
+
+
+def test_the_code_server_ends_what_the_last_one_left_behind_before_it_starts() -> None:
+    unit = (DEPLOY / "systemd" / "scraper-code-server.service").read_text("utf-8")
+    before, _, _ = unit.partition("\nExecStart=")
+    assert before.endswith("\nExecStartPre=-/opt/scraper-pipeline/bin/scraper-pipeline end-lost-runs")
+    script = COMPOSE["services"]["code-server"]["command"][2]
+    assert script.startswith("scraper-pipeline end-lost-runs; exec ")
 
 
 def _proxies() -> dict[str, tuple[str, int]]:
