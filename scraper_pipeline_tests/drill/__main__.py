@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from scraper_pipeline.local.processes import ended_by_signals
-from scraper_pipeline_tests.drill import channels, rolling
+from scraper_pipeline_tests.drill import channels, lost_host, migration, rolling, workers
 from scraper_pipeline_tests.drill.ending import Report
 from scraper_pipeline_tests.drill.hosts import NoNamespaces
 from scraper_pipeline_tests.drill.plan import Plan, draw_plan
@@ -24,6 +24,9 @@ SCENARIOS: Mapping[str, Callable[[Plan, Path, float, Show], Report]] = {
     "webhooks-only": channels.run_webhooks_only,
     "polling-only": channels.run_polling_only,
     "rotation": channels.run_rotation,
+    "hosts": lost_host.run,
+    "celery": workers.run,
+    "migration": migration.run,
 }
 
 

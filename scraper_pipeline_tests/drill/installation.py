@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import trustme
+
 from scraper_pipeline.local.processes import free_port
 from scraper_pipeline.settings import project_folder
 from scraper_pipeline_tests.drill.hosts import HERE, Host
@@ -14,6 +16,7 @@ from scraper_pipeline_tests.roles import Roles
 
 RECEIVER_PATH = "/webhooks/geonode"
 API_KEY = "drill"
+_SPEAK_WITH_REDIS = ("code-server", "daemon", "webserver")
 _ENOUGH_PAGES = "10000000"
 
 
@@ -30,6 +33,11 @@ class Layout:
             for name in ("webserver", "code-server", "receiver-1", "receiver-2", "metrics", "proxy", "tls")
         }
     )
+
+    @property
+    def has_hosts(self) -> bool:
+        """Whether there are other hosts than this machine itself."""
+        return self.front is not HERE
 
     def address(self, name: str) -> str:
         """Where one of them listens, as host and port."""
@@ -66,7 +74,9 @@ class Installation:
             "pipeline",
             {
                 "GEONODE_SCRAPER_API_KEY": API_KEY,
-                "GEONODE_SCRAPER_HOST": sandbox_url,
+                "GEONODE_SCRAPER_HOST": self._write_tls(sandbox_url)
+                if self.layout.has_hosts
+                else sandbox_url,
                 "SCRAPER_SANDBOX_URL": sandbox_url,
                 "SCRAPER_TARGETS": str(folders.etc / "targets" / "{date}.txt"),
                 "SCRAPER_DAILY_PAGE_LIMIT": _ENOUGH_PAGES,
@@ -108,9 +118,28 @@ class Installation:
             f"http {{\naccess_log off;\n{_temporary_folders(self.folders.root)}{text}\n}}\n"
         )
 
+    def _write_tls(self, sandbox_url: str) -> str:
+        """Have the proxy serve the sandbox to other hosts, to whom the key is sent by HTTPS alone."""
+        authority = trustme.CA()
+        authority.cert_pem.write_to_path(str(self._authority))
+        pem = self.folders.etc / "tls" / "sandbox.pem"
+        authority.issue_cert(self.layout.front.address).private_key_and_cert_chain_pem.write_to_path(str(pem))
+        address = self.layout.address("tls")
+        (self.folders.etc / "nginx" / "sandbox.conf").write_text(
+            f"server {{\nlisten {address} ssl;\nssl_certificate {pem};\nssl_certificate_key {pem};\n"
+            f"location / {{ proxy_pass {sandbox_url}; }}\n}}\n"
+        )
+        return f"https://{address}"
+
+    @property
+    def _authority(self) -> Path:
+        return self.folders.etc / "tls" / "authority.pem"
+
     def unit(self, name: str, instance: str = "") -> Unit:
         """A service of deploy/ as it is started here."""
-        return read_unit(name, self.folders, self._base(), instance)
+        speaks_with_redis = name in _SPEAK_WITH_REDIS and (self.folders.etc / "celery.env").exists()
+        drop_ins = [DEPLOY / "celery" / "scraper-celery.conf"] if speaks_with_redis else []
+        return read_unit(name, self.folders, self._base(), instance, drop_ins)
 
     @property
     def proxy(self) -> Unit:
@@ -128,7 +157,8 @@ class Installation:
 
     def _base(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TZ") if name in os.environ}
-        return {**kept, "PYTHONPATH": str(project_folder())}
+        trusted = {"SSL_CERT_FILE": str(self._authority)} if self.layout.has_hosts else {}
+        return {**kept, **trusted, "PYTHONPATH": str(project_folder())}
 
 
 def _temporary_folders(folder: Path) -> str:

@@ -5,7 +5,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import httpx
@@ -228,9 +228,13 @@ def production(
     network: str = "",
     with_webhooks: bool = True,
     sandbox_options: tuple[str, ...] = (),
-    prepare: Callable[[Installation], None] = lambda installation: None,
+    prepare: Callable[[Installation], object] = lambda installation: None,
+    before: Callable[["Production"], object] = lambda found: None,
 ) -> Iterator[Production]:
-    """All of it, up; ended when the context is left. ``prepare`` may change files before anything reads them."""
+    """All of it, up; ended when the context is left.
+
+    ``prepare`` may change files before anything reads them, ``before`` start what the services need.
+    """
     folder.chmod(0o755)  # other users' processes go through it
     with contextlib.ExitStack() as stack:
         postgres = stack.enter_context(EphemeralPostgres(durable=True, prefers_system=True, network=network))
@@ -248,6 +252,7 @@ def production(
         found.migrate()
         found.ledger = stack.enter_context(Ledger.open(roles.url("scraper_pipeline")))
         stack.callback(found.end)
+        before(found)
         start(found, with_webhooks)
         yield found
 
@@ -296,4 +301,4 @@ def _listening_at(unit: Unit, address: str) -> Unit:
 def _with_option(unit: Unit, option: str, value: str) -> Unit:
     words = list(unit.command)
     words[words.index(option) + 1] = value
-    return Unit(tuple(words), unit.environ, unit.restart_after, unit.stop_within)
+    return replace(unit, command=tuple(words))

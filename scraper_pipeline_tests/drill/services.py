@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import subprocess
 import time
 from collections import Counter
 from pathlib import Path
@@ -43,6 +44,16 @@ class Service:
 
     def start(self) -> None:
         self.is_wanted, self._begin_at = True, float("inf")
+        if self.unit.before:
+            with self.log.open("ab") as log, contextlib.suppress(subprocess.TimeoutExpired):
+                subprocess.run(
+                    [*self.host.prefix, *self.unit.before],
+                    env=self.unit.environ,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    timeout=self.unit.stop_within,
+                )
         command = [*self.host.prefix, *self.unit.command]
         self._process = self._stack.enter_context(ChildProcess(command, self.unit.environ, self.log))
 

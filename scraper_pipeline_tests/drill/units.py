@@ -3,7 +3,7 @@
 import re
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,14 +50,23 @@ class Unit:
 
     command: tuple[str, ...]
     environ: Mapping[str, str]
+    before: tuple[str, ...] = ()
+    """What is run first, and may fail."""
     restart_after: float = 2.0
     stop_within: float = 20.0
 
 
-def read_unit(name: str, folders: Folders, base: Mapping[str, str], instance: str = "") -> Unit:
+def read_unit(
+    name: str,
+    folders: Folders,
+    base: Mapping[str, str],
+    instance: str = "",
+    drop_ins: Sequence[Path] = (),
+) -> Unit:
     """A service of deploy/systemd or deploy/celery in this installation; `base` is what systemd gives to all."""
-    [path] = [path for path in DEPLOY.glob(f"*/scraper-{name}.service") if path.is_file()]
-    text = folders.place(path.read_text("utf-8")).replace("%i", instance)
+    [path] = DEPLOY.glob(f"*/scraper-{name}.service")
+    text = "\n".join(one.read_text("utf-8") for one in (path, *drop_ins))
+    text = folders.place(text).replace("%i", instance)
 
     def values(key: str) -> list[str]:
         found: list[str] = re.findall(rf"^{key}=(.+)$", text, re.MULTILINE)
@@ -68,10 +77,15 @@ def read_unit(name: str, folders: Folders, base: Mapping[str, str], instance: st
         environ |= read_assignments(line)
     for file in values("EnvironmentFile"):
         environ |= read_assignments(Path(file).read_text("utf-8"))
-    command = re.sub(r"\$\{(\w+)\}", lambda found: environ[found[1]], values("ExecStart")[0])
+
+    def words(line: str) -> tuple[str, ...]:
+        return tuple(shlex.split(re.sub(r"\$\{(\w+)\}", lambda found: environ[found[1]], line)))
+
+    [before] = values("ExecStartPre") or [""]
     return Unit(
-        tuple(shlex.split(command)),
+        words(values("ExecStart")[0]),
         environ,
+        words(before.removeprefix("-")),
         float((values("RestartSec") or ["2"])[0]),
         float((values("TimeoutStopSec") or ["20"])[0]),
     )

@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from alembic import command
-from sqlalchemy import MetaData, Table, create_engine, insert, select
+from sqlalchemy import MetaData, Table, insert, select
 
 from scraper_pipeline.ledger import Ledger, database, hash_url
 from scraper_pipeline.ledger.schema import metadata
 from scraper_pipeline_tests.integration.ledger.driving import DAY
+from scraper_pipeline_tests.revisions import migrate_to
 
 THEN = datetime(2026, 3, 1, 12, tzinfo=UTC)
 URLS = [f"https://site.test/{number}" for number in range(3)]
@@ -69,7 +69,7 @@ FIRST, PREVIOUS = database.known_revisions()[-1], database.known_revisions()[1]
 @pytest.mark.parametrize("revision", [FIRST, PREVIOUS])
 def test_every_row_of_an_earlier_release_is_kept(ledger_url: str, revision: str) -> None:
     engine = database.open_engine(ledger_url)
-    _migrate_to(ledger_url, revision)
+    migrate_to(ledger_url, revision)
     old = MetaData()
     old.reflect(engine)
     filled: dict[str, Counter[str]] = {}
@@ -98,12 +98,3 @@ def test_every_row_of_an_earlier_release_is_kept(ledger_url: str, revision: str)
         assert ledger.audit.check() == []
         assert ledger.progress.of(DAY).accepted == 1
         assert ledger.revision == database.known_revisions()[0]
-
-
-def _migrate_to(url: str, revision: str) -> None:
-    config = database._config()
-    engine = create_engine(url)
-    with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, revision)
-    engine.dispose()
