@@ -61,7 +61,7 @@ def run_rotation(plan: Plan, folder: Path, deadline: float, show: Show) -> Repor
 
 
 def _launch_all(found: Production, plan: Plan) -> None:
-    found.sandbox.rain()
+    found.rain()
     for day in plan.days:
         found.begin(day, plan)
 

@@ -1,17 +1,20 @@
 """Two hosts: the one with the runs and the second receiver is cut off for a while, and later lost and replaced."""
 
 import signal
+import sys
 import time
 from pathlib import Path
 
 import psycopg
 
 from scraper_pipeline_tests.chaos.verdict import ended_targets
+from scraper_pipeline_tests.drill import open_transaction
 from scraper_pipeline_tests.drill.ending import Report, report, wait_until_settled
 from scraper_pipeline_tests.drill.hosts import NETWORK, Host, Network, network
 from scraper_pipeline_tests.drill.installation import Layout
 from scraper_pipeline_tests.drill.plan import Plan
 from scraper_pipeline_tests.drill.production import AWAY, Production, Show, production
+from scraper_pipeline_tests.drill.units import Unit
 
 _CUT_OFF_SECONDS = 60.0
 _UNTIL_REPLACED_SECONDS = 30.0
@@ -31,7 +34,7 @@ def run(plan: Plan, folder: Path, deadline: float, show: Show) -> Report:
             settings={"SCRAPER_SUBMISSION_MODE": "extract"},
         ) as found:
             began = time.monotonic()
-            found.sandbox.rain()
+            found.rain()
             days = list(plan.days)
             half = max(1, len(days) // 2)
             for day in days[:half]:
@@ -69,10 +72,13 @@ def _cut_off(found: Production, hosts: Network, back: Host) -> float:
 
 
 def _lose(found: Production, hosts: Network, back: Host) -> tuple[float, int]:
-    """The link first, so that nobody is told of the end of the processes."""
+    """The link first, so that nobody is told of the end of the processes; one of them is in the middle of a commit."""
+    unit = Unit((sys.executable, "-m", open_transaction.__name__), found.installation.environ)
+    holder = found.add("open-transaction", unit, back)
+    found.wait_for(lambda: "holding" in holder.last_lines(), 60, "a transaction to be open")
     found.show("the back host is lost")
     hosts.cut_off(back)
-    for name in _ON_BACK:
+    for name in (*_ON_BACK, holder.name):
         found.services[name].stop(signal.SIGKILL)
     hosts.remove(back)
     found.tend_for(_UNTIL_REPLACED_SECONDS)

@@ -31,7 +31,7 @@ def run(plan: Plan, folder: Path, deadline: float, show: Show) -> Report:
         sandbox_options=_JOBS_END_LATE,
     ) as found:
         began = time.monotonic()
-        found.sandbox.rain()
+        found.rain()
         for day in plan.days:
             found.begin(day, plan)
         third = plan.targets // 3

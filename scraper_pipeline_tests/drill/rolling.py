@@ -14,7 +14,7 @@ _TARGETS_A_SECOND = 60
 def run(plan: Plan, folder: Path, deadline: float, show: Show) -> Report:
     with production(folder, plan, show, settings={"SCRAPER_SUBMISSION_MODE": "extract"}) as found:
         began = time.monotonic()
-        found.sandbox.rain()
+        found.rain()
         carry_out(found, plan)
         wait_until_settled(found, plan, deadline)
         return report("rolling", found, plan, time.monotonic() - began)

@@ -42,6 +42,10 @@ class Service:
         """0 while it is not running."""
         return self._process.pid if self._process is not None and self._process.is_running else 0
 
+    def last_lines(self) -> str:
+        """The end of what it has written."""
+        return self._process.last_lines() if self._process is not None else ""
+
     def start(self) -> None:
         self.is_wanted, self._begin_at = True, float("inf")
         if self.unit.before:

@@ -14,7 +14,7 @@ from scraper_pipeline_tests.integration.receiver.receiving import (
     running_receiver,
 )
 from scraper_pipeline_tests.postgres import EphemeralPostgres
-from scraper_pipeline_tests.roles import Roles
+from scraper_pipeline_tests.roles import LEDGER_ROLES, Roles
 
 pytestmark = pytest.mark.postgres
 
@@ -132,6 +132,18 @@ def test_metrics_are_read_by_a_role_that_sees_no_page_and_writes_nothing(roles: 
         "DELETE FROM partitions",
     ):
         assert "permission denied" in _refusal(roles, "scraper_metrics", statement)
+
+
+@pytest.mark.parametrize("role", LEDGER_ROLES)
+def test_what_a_lost_host_has_locked_is_free_within_a_minute_or_so(roles: Roles, role: str) -> None:
+    """By the system's own default the server believes in a silent session for two hours."""
+    engine = sa.create_engine(roles.url(role), poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        idle, interval, count = (
+            int(str(connection.scalar(sa.text(f"SELECT current_setting('tcp_keepalives_{name}')"))))
+            for name in ("idle", "interval", "count")
+        )
+    assert 0 < idle + interval * count <= 90
 
 
 def test_the_pipeline_plans(roles: Roles) -> None:
