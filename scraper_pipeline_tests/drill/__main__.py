@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from scraper_pipeline.local.processes import ended_by_signals
+from scraper_pipeline_tests.chaos.plan import Mode
 from scraper_pipeline_tests.drill import channels, lost_host, migration, rolling, workers
 from scraper_pipeline_tests.drill.ending import Report
 from scraper_pipeline_tests.drill.hosts import NoNamespaces
@@ -34,6 +35,10 @@ SCENARIOS: Mapping[str, Callable[[Plan, Path, float, Show], Report]] = {
 @click.option("--scenario", type=click.Choice(list(SCENARIOS)), default="rolling", show_default=True)
 @click.option("--targets", default=50_000, show_default=True, type=click.IntRange(10, 1_000_000))
 @click.option("--days", default=5, show_default=True, type=click.IntRange(1, 60))
+@click.option(
+    "--mode", type=click.Choice(["auto", "extract", "batch"]), default="auto", show_default=True,
+    help="How `rolling` submits: in batches as by default, or one by one, which takes far longer.",
+)  # fmt: skip
 @click.option("--seed", type=int, help="Chosen and printed if not given.")
 @click.option("--minutes", default=60.0, show_default=True, help="The most that the drill may take.")
 @click.option(
@@ -44,6 +49,7 @@ def drill(
     scenario: str,
     targets: int,
     days: int,
+    mode: Mode,
     seed: int | None,
     minutes: float,
     json_file: Path | None,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from scraper_pipeline_tests.chaos.plan import draw_paths
+from scraper_pipeline_tests.chaos.plan import Mode, draw_paths
 
 RUN = "run"
 DATABASE = "postgres"
@@ -30,6 +30,7 @@ class Plan:
     days: Mapping[str, Sequence[str]]
     """The paths of each day's targets on the sandbox's site."""
     strikes: Sequence[Strike] = ()
+    mode: Mode = "auto"
 
     @property
     def targets(self) -> int:
@@ -44,7 +45,7 @@ class Plan:
         return list(self.days).index(day) * len(self.strikes) // len(self.days)
 
 
-def draw_plan(seed: int, today: date, days: int, targets: int, rounds: int) -> Plan:
+def draw_plan(seed: int, today: date, days: int, targets: int, rounds: int, mode: Mode = "auto") -> Plan:
     """A plan with this many days, the last of them today, and rounds of strikes against every process."""
     chance = random.Random(f"{seed} targets")
     drawn: dict[str, Sequence[str]] = {}
@@ -53,7 +54,7 @@ def draw_plan(seed: int, today: date, days: int, targets: int, rounds: int) -> P
         numbers = range(targets * place // days, targets * (place + 1) // days)
         day = (today - timedelta(days=days - 1 - place)).isoformat()
         drawn[day], page = draw_paths(chance, numbers, page)
-    return Plan(seed, drawn, tuple(_draw_strikes(random.Random(f"{seed} strikes"), rounds)))
+    return Plan(seed, drawn, tuple(_draw_strikes(random.Random(f"{seed} strikes"), rounds)), mode)
 
 
 def _draw_strikes(chance: random.Random, rounds: int) -> list[Strike]:

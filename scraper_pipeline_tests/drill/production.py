@@ -29,6 +29,7 @@ from scraper_pipeline_tests.roles import SCRIPTS, Roles
 Show = Callable[[str], None]
 AWAY = (OperationalError, InterfaceError, httpx.HTTPError, DagsterError)
 _START_SECONDS = 180.0
+_PLACES = ("--concurrency-limit", "2000")  # since jobs that never end keep theirs
 # A client takes a refusal for the service's limit: one in a hundred, as in the chaos runs, would make a night of a day.
 _FEWER_REFUSALS = {"rate_limit_429": [{"probability": 0.0005, "retry_after": 0.2}]}
 _LAUNCHES = 5
@@ -78,9 +79,12 @@ class Production:
             new.replace(target)
             self._given = found
 
-    def rain(self) -> None:
-        """Order the steady faults of the chaos runs, but for most of the refusals."""
-        self.sandbox.rain(_FEWER_REFUSALS)
+    def rain(self, *, with_endless_jobs: bool = True) -> None:
+        """Order the steady faults of the chaos runs, but for most of the refusals.
+
+        In a batch of a thousand there would always be a page that never ends, and no batch would.
+        """
+        self.sandbox.rain({**_FEWER_REFUSALS, **({} if with_endless_jobs else {"never_finish": False})})
 
     def tend_for(self, seconds: float) -> None:
         end = time.monotonic() + seconds
@@ -246,7 +250,7 @@ def production(
         postgres = stack.enter_context(EphemeralPostgres(durable=True, prefers_system=True, network=network))
         roles = Roles(postgres, "ledger")
         _make_databases(roles)
-        sandbox = stack.enter_context(sandbox_service(folder, plan.seed, sandbox_options))
+        sandbox = stack.enter_context(sandbox_service(folder, plan.seed, (*_PLACES, *sandbox_options)))
         installation = Installation(Folders(folder), layout or Layout(), roles)
         days = {"SCRAPER_START_DATE": min(plan.days)}
         installation.write(sandbox.url, {**days, **(settings or {})})
