@@ -12,6 +12,8 @@ from scraper_pipeline_tests.drill.production import DrillFailed, Production, Sho
 _ONE_BY_ONE = {"SCRAPER_SUBMISSION_MODE": "extract"}
 _SWEEP_SECONDS = 60.0
 ROTATIONS = 6
+_BETWEEN_ROTATIONS = 10.0
+_JOBS_END_LATE = ("--min-delay", "5", "--max-delay", "150")
 
 
 def run_webhooks_only(plan: Plan, folder: Path, deadline: float, show: Show) -> Report:
@@ -47,12 +49,12 @@ def run_polling_only(plan: Plan, folder: Path, deadline: float, show: Show) -> R
 
 def run_rotation(plan: Plan, folder: Path, deadline: float, show: Show) -> Report:
     """Each rotation while deliveries come; the receivers are given the new file as a unit of its own would do."""
-    with production(folder, plan, show, settings=_ONE_BY_ONE) as found:
+    with production(folder, plan, show, settings=_ONE_BY_ONE, sandbox_options=_JOBS_END_LATE) as found:
         began = time.monotonic()
         _launch_all(found, plan)
         told = []
         for _ in range(ROTATIONS):
-            found.tend_for(plan.targets / 60 / ROTATIONS)
+            found.tend_for(_BETWEEN_ROTATIONS)
             told.append(found.command("webhooks", "rotate").stdout.strip())
             show(told[-1])
         wait_until_settled(found, plan, deadline)

@@ -1,6 +1,7 @@
 """The whole of production, up and tended: databases, sandbox, proxy, receivers, and Dagster's processes."""
 
 import contextlib
+import signal
 import socket
 import subprocess
 import time
@@ -132,9 +133,18 @@ class Production:
         elif strike.name == RUN:
             self.kill_a_run()
         else:
-            self.services[strike.name].strike(strike.how)
+            self._strike_service(strike)
         if strike.name not in (DATABASE, RUN):
             self.wait_for(lambda: self.is_up(strike.name), 120, f"{strike.name} to be back")
+
+    def _strike_service(self, strike: Strike) -> None:
+        in_order = strike.how is signal.SIGTERM
+        parts = [one for one in self.services.values() if in_order and strike.name in one.unit.part_of]
+        for part in parts:
+            part.stop()
+        self.services[strike.name].strike(strike.how)
+        for part in parts:
+            part.start()
 
     def kill_a_run(self, seconds: float = 60.0) -> None:
         """SIGKILL to the process of a run, as soon as there is one."""

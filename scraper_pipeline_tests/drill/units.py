@@ -54,6 +54,8 @@ class Unit:
     """What is run first, and may fail."""
     restart_after: float = 2.0
     stop_within: float = 20.0
+    part_of: tuple[str, ...] = ()
+    """The services with which it is restarted: stopped before them, started after them."""
 
 
 def read_unit(
@@ -88,6 +90,7 @@ def read_unit(
         words(before.removeprefix("-")),
         float((values("RestartSec") or ["2"])[0]),
         float((values("TimeoutStopSec") or ["20"])[0]),
+        tuple(re.findall(r"scraper-(\S+)\.service", " ".join(values("PartOf")))),
     )
 
 

@@ -228,6 +228,14 @@ def test_the_code_server_ends_what_the_last_one_left_behind_before_it_starts() -
     assert script.startswith("scraper-pipeline end-lost-runs; exec ")
 
 
+def test_the_daemon_launches_nothing_on_a_code_server_that_was_told_to_end() -> None:
+    unit = (DEPLOY / "systemd" / "scraper-daemon.service").read_text("utf-8")
+    [part_of] = re.findall(r"^PartOf=(.+)$", unit, re.M)
+    [after] = re.findall(r"^After=(.+)$", unit, re.M)
+    assert "scraper-code-server.service" in part_of.split()
+    assert "scraper-code-server.service" in after.split(), "what starts after it is stopped before it"
+
+
 def _proxies() -> dict[str, tuple[str, int]]:
     """The path that each proxy lets through, and the largest body in MiB."""
     nginx, caddy = ((DEPLOY / name).read_text("utf-8") for name in ("nginx.conf", "Caddyfile"))
