@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 CHECKED := scraper_pipeline scraper_pipeline_tests docs examples $(wildcard benchmarks)
 SUITES := scraper_pipeline_tests/end_to_end scraper_pipeline_tests/integration scraper_pipeline_tests/unit
 
-.PHONY: help setup demo dev test suites check unit sbom advisories dist bench chaos breakages browser-test docs docs-serve screenshots settings-table targets-schema command-reference locks clean
+.PHONY: help setup demo dev test suites check unit sbom advisories dist bench chaos drill breakages browser-test docs docs-serve screenshots settings-table targets-schema command-reference locks clean
 
 help: ## Show these lines
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -59,6 +59,9 @@ bench: $(VENV)/.installed-dev ## Measure, side by side
 
 chaos: $(VENV)/.installed-dev ## Kill everything at every moment, and audit what is left; the package says how to repeat a run
 	$(BIN)/python -m scraper_pipeline_tests.chaos $(ARGS)
+
+drill: $(VENV)/.installed-dev ## Start the production topology on this machine, restart every part of it, and audit what is left
+	$(BIN)/python -m scraper_pipeline_tests.drill $(ARGS)
 
 breakages: $(VENV)/.installed-dev ## Switch each rule off in a copy of the sources, and print which test notices
 	$(BIN)/python -m scraper_pipeline_tests.mutations $(ARGS)

@@ -234,6 +234,10 @@ class Settings(BaseSettings):
     adopt_jobs: bool = Field(
         False, description="store the results of jobs that other programs submit with the same key, too"
     )
+    poll: bool = Field(
+        True,
+        description="look at running jobs until they end; `false` leaves the news to webhooks, their log and the sweep",
+    )
     concurrency: Annotated[int, Field(ge=1, le=500)] = Field(32, description="the most requests at once")
     drain_seconds: SomeSeconds = Field(
         600, description="how long a settle run goes on while news still comes"
@@ -393,6 +397,7 @@ _TAKES = {
     "greater_than": "takes more than {gt:g}",
     "greater_than_equal": "takes {ge:g} or more",
     "less_than_equal": "takes {le:g} or less",
+    "bool_parsing": "takes true or false",
     "literal_error": "takes {expected}",
     "date_parsing": "takes a date such as 2026-01-31",
     "date_from_datetime_parsing": "takes a date such as 2026-01-31",

@@ -35,12 +35,14 @@ class EphemeralPostgres:
     Use it as a context manager. By default it forgets what a power cut would interrupt, which makes tests fast;
     with `durable` every commit reaches the disk, as in production. It runs as root too: the server itself then
     belongs to an unprivileged user. The wheel's server comes first, or with `prefers_system` one of the system's
-    packages, which are built with everything that production has.
+    packages, which are built with everything that production has. With a `network`, such as 10.77.0.0/24, it listens
+    for the hosts of that one, too.
     """
 
-    def __init__(self, *, durable: bool = False, prefers_system: bool = False) -> None:
+    def __init__(self, *, durable: bool = False, prefers_system: bool = False, network: str = "") -> None:
         self.durable = durable
         self.prefers_system = prefers_system
+        self.network = network
         self.password = secrets.token_hex(16)
         self.port = 0
         self._folder: Path | None = None
@@ -145,7 +147,7 @@ class EphemeralPostgres:
             raise PostgresUnavailable(f"initdb failed:\n{self._log()}")
         password_file.unlink()
         options = {
-            "listen_addresses": "127.0.0.1",
+            "listen_addresses": "*" if self.network else "127.0.0.1",
             "unix_socket_directories": "",
             "max_connections": "200",
             "shared_buffers": "64MB",
@@ -153,6 +155,9 @@ class EphemeralPostgres:
         }
         with (folder / "data" / "postgresql.conf").open("a") as file:
             file.writelines(f"{name} = '{value}'\n" for name, value in options.items())
+        if self.network:
+            with (folder / "data" / "pg_hba.conf").open("a") as file:
+                file.write(f"host all all {self.network} scram-sha-256\n")
 
     def _await_answer(self) -> None:
         deadline = time.monotonic() + _START_SECONDS

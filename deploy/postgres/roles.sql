@@ -13,6 +13,10 @@ BEGIN
         IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = name) THEN
             EXECUTE format('CREATE ROLE %I LOGIN', name);
         END IF;
+        -- What a lost host has locked is free after a minute; by default the server waits for a sign for two hours.
+        EXECUTE format('ALTER ROLE %I SET tcp_keepalives_idle = 30', name);
+        EXECUTE format('ALTER ROLE %I SET tcp_keepalives_interval = 10', name);
+        EXECUTE format('ALTER ROLE %I SET tcp_keepalives_count = 3', name);
     END LOOP;
     EXECUTE format('ALTER DATABASE %I OWNER TO scraper_owner', current_database());
     EXECUTE format('REVOKE ALL ON DATABASE %I FROM PUBLIC', current_database());

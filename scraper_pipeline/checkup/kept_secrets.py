@@ -23,6 +23,13 @@ def check_webhook_secrets(settings: Settings, now: datetime) -> list[Finding]:
             )
         )
     if not path.exists():
+        if not settings.poll:
+            found.append(
+                _WEBHOOKS.warning(
+                    "There is no file of them, and SCRAPER_POLL is false: news comes with the sweep alone.",
+                    "Run `scraper-pipeline webhooks register`, or unset SCRAPER_POLL.",
+                )
+            )
         return found or [_WEBHOOKS.ok("There is no file of them. Without webhooks, polling brings the news.")]
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o007:

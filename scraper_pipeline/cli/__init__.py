@@ -33,6 +33,11 @@ SECTIONS = {
             f"{_CLI}.metrics", "metrics_command", "Serve figures to Prometheus until Ctrl-C."
         ),
         "migrate": Deferred(f"{_CLI}.inspection", "migrate", "Bring the ledger's schema up to date."),
+        "end-lost-runs": Deferred(
+            f"{_CLI}.lost_runs",
+            "end_lost_runs_command",
+            "Mark the runs as failed that a code server left behind.",
+        ),
         "prune": Deferred(f"{_CLI}.pruning", "prune_command", "Drop what is old from the ledger."),
         "sandbox": Deferred(
             "scraper_pipeline.sandbox.command", "sandbox_command", "Serve a local stand-in for the service."

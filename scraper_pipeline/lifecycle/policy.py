@@ -27,6 +27,7 @@ class LifecyclePolicy:
     first_look: float = 1.0
     longest_look: float = 30.0
     status_requests_per_second: float = 2.0
+    polls: bool = True
     concurrency: int = 32
     submit_chunk: int = 128
     submission_mode: Literal["auto", "extract", "batch"] = "auto"

@@ -55,9 +55,11 @@ async def poll_jobs(
 
     Pollers take turns, and each round holds the turn long enough to keep to ``status_requests_per_second`` over all
     processes; a poller whose turn it isn't does nothing. A round makes no more requests than ``POLL_SECONDS`` make up
-    for. Raises ScraperError; what was not looked at stays due.
+    for. Raises ScraperError; what was not looked at stays due. Where the policy does not poll, nothing is done at all.
     """
     report, chance = PollReport(), chance or random.Random()  # noqa: S311 (jitter)
+    if not policy.polls:
+        return report
     holder = uuid.uuid4().hex
     if not ledger.leases.take(POLL_LEASE, EVERYWHERE, holder, seconds + 10):
         return report

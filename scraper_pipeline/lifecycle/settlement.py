@@ -125,7 +125,7 @@ class Settlement:
     def _is_quiet(self, seconds_without_news: float) -> bool:
         if seconds_without_news < self.policy.drain_quiet:
             return False
-        is_overdue = self.ledger.news.seconds_until_next_look() == 0
+        is_overdue = self._seconds_until_next_look() == 0
         return not is_overdue or seconds_without_news >= OVERDUE_PATIENCE * self.policy.drain_quiet
 
     async def _gather_news(self, client: ScraperClient) -> bool:
@@ -151,8 +151,11 @@ class Settlement:
 
     def _pause(self) -> float:
         """Until the next look is due, but no longer than a second: other channels bring news, too."""
-        next_look = self.ledger.news.seconds_until_next_look()
+        next_look = self._seconds_until_next_look()
         return min(1.0, max(0.1, next_look if next_look is not None else 1.0))
+
+    def _seconds_until_next_look(self) -> float | None:
+        return self.ledger.news.seconds_until_next_look() if self.policy.polls else None
 
     @traced("fetch_outcomes")
     async def _fetch(self, client: ScraperClient, claimed: Sequence[ClaimedJob]) -> list[JobOutcome]:

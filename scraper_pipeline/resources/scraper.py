@@ -48,6 +48,7 @@ def lifecycle_policy(settings: Settings) -> LifecyclePolicy:
         job_timeout=settings.job_timeout_seconds,
         lost_grace=settings.lost_grace_seconds,
         submission_mode=settings.submission_mode,
+        polls=settings.poll,
         concurrency=settings.concurrency,
         drain=settings.drain_seconds,
         drain_quiet=settings.drain_quiet_seconds,

@@ -112,22 +112,29 @@ def _draw_days(chance: random.Random, jobs: int, kills: int) -> dict[str, list[s
     days: dict[str, list[str]] = {}
     page = 0
     for place in range(count):
-        paths: list[str] = []
-        for number in range(jobs * place // count, jobs * (place + 1) // count):
-            draw = chance.random()
-            if draw < 0.03 and page:
-                paths.append(f"pages/{chance.randint(1, page)}")  # one that another day may be sending
-            elif draw < 0.05:
-                paths.append(f"flaky/{number}")
-            elif draw < 0.07:
-                paths.append(f"broken/{number}")
-            elif draw < 0.08:
-                paths.append(f"cancelled/{number}")
-            else:
-                page += 1
-                paths.append(f"pages/{page}")
+        numbers = range(jobs * place // count, jobs * (place + 1) // count)
+        paths, page = draw_paths(chance, numbers, page)
         days[(FIRST_DAY + timedelta(days=place)).isoformat()] = paths
     return days
+
+
+def draw_paths(chance: random.Random, numbers: Sequence[int], page: int) -> tuple[list[str], int]:
+    """Paths on the sandbox's site, one a number, where ``page`` pages were drawn before; and how many are now."""
+    paths: list[str] = []
+    for number in numbers:
+        draw = chance.random()
+        if draw < 0.03 and page:
+            paths.append(f"pages/{chance.randint(1, page)}")  # one that another day may be sending
+        elif draw < 0.05:
+            paths.append(f"flaky/{number}")
+        elif draw < 0.07:
+            paths.append(f"broken/{number}")
+        elif draw < 0.08:
+            paths.append(f"cancelled/{number}")
+        else:
+            page += 1
+            paths.append(f"pages/{page}")
+    return paths, page
 
 
 def _draw_fates(

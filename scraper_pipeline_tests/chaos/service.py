@@ -73,10 +73,12 @@ def jobs_of(truth: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 @contextlib.contextmanager
-def service(folder: Path, seed: int) -> Iterator[Service]:
+def service(folder: Path, seed: int, more_options: tuple[str, ...] = ()) -> Iterator[Service]:
+    """A sandbox with these faults to come; ``more_options`` win over its usual ones."""
     options = (
         *("--seed", str(seed), "--min-delay", "0.05", "--max-delay", "1.5"),
         *("--webhook-timeout", "2", "--webhook-retries", "0.3,0.7,1.5,3"),
+        *more_options,
     )
     with (
         sandbox(folder, options) as url,

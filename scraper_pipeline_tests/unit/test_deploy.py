@@ -115,6 +115,10 @@ def test_dagster_takes_its_configuration(name: str, tmp_path: Path, monkeypatch:
         assert instance.run_monitoring_enabled
         assert instance.run_retries_enabled
         assert not instance.telemetry_enabled
+        queue = instance.get_concurrency_config().run_queue_config
+        assert queue is not None
+        patience = queue.max_user_code_failure_retries * queue.user_code_failure_retry_delay
+        assert patience >= 300, "a run whose turn comes while the code server is away would fail for good"
 
 
 def test_celery_changes_where_runs_take_place_and_nothing_else() -> None:
@@ -185,7 +189,8 @@ def _commands() -> Iterator[tuple[str, list[str]]]:
     for name, service in COMPOSE["services"].items():
         if name not in ("postgres", "grants", "proxy"):
             assert isinstance(service["command"], list)
-            yield f"compose: {name}", [str(word) for word in service["command"]]
+            words = [str(word) for word in service["command"]]
+            yield f"compose: {name}", words[words.index("--") + 1 :] if words[0] == "sh" else words
             if "healthcheck" in service:
                 marker, *check = service["healthcheck"]["test"]
                 assert marker == "CMD"
@@ -213,6 +218,22 @@ def test_every_command_exists_with_its_options(words: list[str]) -> None:
     # Whatever asks for help is not carried out, but read as far as its options.
     result = click.testing.CliRunner().invoke(command, [*arguments, "--help"])
     assert result.exit_code == 0, result.output
+
+
+def test_the_code_server_ends_what_the_last_one_left_behind_before_it_starts() -> None:
+    unit = (DEPLOY / "systemd" / "scraper-code-server.service").read_text("utf-8")
+    before, _, _ = unit.partition("\nExecStart=")
+    assert before.endswith("\nExecStartPre=-/opt/scraper-pipeline/bin/scraper-pipeline end-lost-runs")
+    script = COMPOSE["services"]["code-server"]["command"][2]
+    assert script.startswith("scraper-pipeline end-lost-runs; exec ")
+
+
+def test_the_daemon_launches_nothing_on_a_code_server_that_was_told_to_end() -> None:
+    unit = (DEPLOY / "systemd" / "scraper-daemon.service").read_text("utf-8")
+    [part_of] = re.findall(r"^PartOf=(.+)$", unit, re.M)
+    [after] = re.findall(r"^After=(.+)$", unit, re.M)
+    assert "scraper-code-server.service" in part_of.split()
+    assert "scraper-code-server.service" in after.split(), "what starts after it is stopped before it"
 
 
 def _proxies() -> dict[str, tuple[str, int]]:

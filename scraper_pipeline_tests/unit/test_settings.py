@@ -51,6 +51,12 @@ def test_the_process_environment_is_read_by_default(monkeypatch: pytest.MonkeyPa
     assert load_settings().max_attempts == 7
 
 
+def test_a_switch_is_true_or_false_and_nothing_else() -> None:
+    assert load_settings({"SCRAPER_POLL": "false"}).poll is False
+    with pytest.raises(SettingsError, match="SCRAPER_POLL takes true or false; it was 'sometimes'"):
+        load_settings({"SCRAPER_POLL": "sometimes"})
+
+
 def test_several_words_are_separated_by_commas_or_blanks() -> None:
     settings = load_settings(
         {

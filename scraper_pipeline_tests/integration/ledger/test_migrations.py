@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alembic import command
-from sqlalchemy import Column, MetaData, Table, create_engine, insert, select
+from sqlalchemy import Column, MetaData, Table, insert, select
 
 from scraper_pipeline.ledger import Ledger, database, hash_url
 from scraper_pipeline.ledger.schema import metadata
 from scraper_pipeline_tests.integration.ledger.driving import DAY
 from scraper_pipeline_tests.integration.ledger.releases import FilledLedger, releases
+from scraper_pipeline_tests.revisions import migrate_to
 
 THEN = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LATER = datetime(2027, 6, 1, 12, tzinfo=UTC)
@@ -121,7 +121,7 @@ class _Rows:
 
 def _fill(url: str, revision: str, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, _Rows]:
     """Write these rows into a database at that revision; returns them by table, as they are read."""
-    _migrate_to(url, revision)
+    migrate_to(url, revision)
     engine = database.open_engine(url)
     old = MetaData()
     old.reflect(engine)
@@ -151,12 +151,3 @@ def _is_kept(ledger: Ledger, filled: Mapping[str, _Rows]) -> None:
             assert Counter(map(repr, after)) == before.rows, name
     assert ledger.audit.check() == []
     assert ledger.revision == database.known_revisions()[0]
-
-
-def _migrate_to(url: str, revision: str) -> None:
-    config = database._config()
-    engine = create_engine(url)
-    with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, revision)
-    engine.dispose()

@@ -36,6 +36,17 @@ async def test_a_poll_with_nothing_due_asks_nothing(world: World) -> None:
     assert (await world.poll()).requests == world.listings() == 0
 
 
+async def test_where_polling_is_off_nothing_is_asked_and_the_sweep_brings_the_news(world: World) -> None:
+    world.patient(polls=False)
+    accepted = await _submit(world, *world.urls(3))
+    world.await_ends()
+    assert (await world.poll()).requests == world.listings() == 0
+    assert world.settle().stored == 0
+    world.clock.advance(world.policy.sweep_after + 1)
+    await world.sweep()
+    assert world.settle().stored == len(accepted)
+
+
 async def test_many_due_jobs_are_looked_at_by_listing(world: World) -> None:
     accepted = await _submit(world, *world.urls(130))
     world.await_ends()

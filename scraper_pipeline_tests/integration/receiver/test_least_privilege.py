@@ -2,17 +2,14 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-import psycopg
 import pytest
 import sqlalchemy as sa
 
 from scraper_pipeline.exporter import LedgerCollector
 from scraper_pipeline.ledger import Ledger, LedgerUnavailable
 from scraper_pipeline.publishing import Retention, open_place, prune, publish_pages
-from scraper_pipeline.settings import project_folder
 from scraper_pipeline_tests.integration.ledger.driving import (
     DAY,
     PERMANENT,
@@ -27,38 +24,17 @@ from scraper_pipeline_tests.integration.receiver.receiving import (
     running_receiver,
 )
 from scraper_pipeline_tests.postgres import EphemeralPostgres
+from scraper_pipeline_tests.roles import LEDGER_ROLES, Roles
 
 pytestmark = pytest.mark.postgres
-SCRIPTS = project_folder() / "deploy" / "postgres"
-_ROLES = ("scraper_owner", "scraper_pipeline", "scraper_receiver", "scraper_metrics")
-_PASSWORD = "of-no-other-role"
 
 
-@dataclass(frozen=True)
-class Roles:
-    """A database with the three roles, and its URL for each of them."""
-
-    server: EphemeralPostgres
-    database: str
-
-    def url(self, role: str) -> str:
-        return f"postgresql+psycopg://{role}:{_PASSWORD}@127.0.0.1:{self.server.port}/{self.database}"
-
-    def run(self, script: str) -> None:
-        """As superuser, what a file of deploy/postgres says."""
-        self.execute((SCRIPTS / script).read_text("utf-8"))
-
-    def execute(self, statement: str, *values: str) -> None:
-        conninfo = self.server.url(self.database).replace("+psycopg", "")
-        with psycopg.connect(conninfo, autocommit=True) as connection:
-            connection.execute(statement.encode(), values or None)
-
-    def refuses(self, role: str, statement: str) -> str:
-        """What the server answers to a statement that a role may not make. Fails if it may."""
-        engine = sa.create_engine(self.url(role), poolclass=sa.NullPool)
-        with pytest.raises(sa.exc.ProgrammingError) as refused, engine.begin() as connection:
-            connection.exec_driver_sql(statement)
-        return str(refused.value.orig)
+def _refusal(roles: Roles, role: str, statement: str) -> str:
+    """What the server answers to a statement that a role may not make. Fails if it may."""
+    engine = sa.create_engine(roles.url(role), poolclass=sa.NullPool)
+    with pytest.raises(sa.exc.ProgrammingError) as refused, engine.begin() as connection:
+        connection.exec_driver_sql(statement)
+    return str(refused.value.orig)
 
 
 @pytest.fixture(scope="module")
@@ -67,9 +43,7 @@ def roles(postgres_server: EphemeralPostgres) -> Iterator[Roles]:
     with postgres_server.database() as database:
         roles = Roles(postgres_server, database)
         for _ in range(2):
-            roles.run("roles.sql")
-        for role in _ROLES:
-            roles.execute(f"ALTER ROLE {role} PASSWORD '{_PASSWORD}'")
+            roles.make()
         Ledger.open(roles.url("scraper_owner")).close()
         for _ in range(2):
             roles.run("grants.sql")
@@ -138,7 +112,7 @@ def _events(ledger: Ledger) -> list[sa.Row[tuple[str, str | None, str | None]]]:
     ],
 )
 def test_it_may_do_nothing_else(roles: Roles, statement: str) -> None:
-    assert "permission denied" in roles.refuses("scraper_receiver", statement)
+    assert "permission denied" in _refusal(roles, "scraper_receiver", statement)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +125,7 @@ def test_it_may_do_nothing_else(roles: Roles, statement: str) -> None:
     ],
 )
 def test_the_pipeline_changes_rows_and_no_table(roles: Roles, statement: str) -> None:
-    assert re.search("permission denied|must be owner", roles.refuses("scraper_pipeline", statement))
+    assert re.search("permission denied|must be owner", _refusal(roles, "scraper_pipeline", statement))
 
 
 def test_metrics_are_read_by_a_role_that_sees_no_page_and_writes_nothing(roles: Roles) -> None:
@@ -167,7 +141,19 @@ def test_metrics_are_read_by_a_role_that_sees_no_page_and_writes_nothing(roles: 
         "UPDATE submissions SET state = 'planned'",
         "DELETE FROM partitions",
     ):
-        assert "permission denied" in roles.refuses("scraper_metrics", statement)
+        assert "permission denied" in _refusal(roles, "scraper_metrics", statement)
+
+
+@pytest.mark.parametrize("role", LEDGER_ROLES)
+def test_what_a_lost_host_has_locked_is_free_within_a_minute_or_so(roles: Roles, role: str) -> None:
+    """By the system's own default the server believes in a silent session for two hours."""
+    engine = sa.create_engine(roles.url(role), poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        idle, interval, count = (
+            int(str(connection.scalar(sa.text(f"SELECT current_setting('tcp_keepalives_{name}')"))))
+            for name in ("idle", "interval", "count")
+        )
+    assert 0 < idle + interval * count <= 90
 
 
 def test_the_pipeline_plans_submits_stores_prunes_and_forgets(roles: Roles, tmp_path: Path) -> None:
@@ -188,8 +174,7 @@ def test_the_pipeline_plans_submits_stores_prunes_and_forgets(roles: Roles, tmp_
 def test_before_the_owner_has_migrated_nobody_else_begins_to(postgres_server: EphemeralPostgres) -> None:
     with postgres_server.database() as database:
         roles = Roles(postgres_server, database)
-        roles.run("roles.sql")
+        roles.make()
         for role in ("scraper_pipeline", "scraper_receiver", "scraper_metrics"):
-            roles.execute(f"ALTER ROLE {role} PASSWORD '{_PASSWORD}'")
             with pytest.raises(LedgerUnavailable, match="may not change it"):
                 Ledger.open(roles.url(role))

@@ -31,6 +31,12 @@ def test_without_a_file_there_is_nothing_to_say(tmp_path: Path):
     assert [one.grade for one in _check(tmp_path / "secrets.json")] == [Grade.OK]
 
 
+def test_without_a_file_and_without_polling_the_news_is_late(tmp_path: Path):
+    [found] = _check(tmp_path / "secrets.json", SCRAPER_POLL="false")
+    assert found.grade == Grade.WARNING
+    assert "SCRAPER_POLL" in found.said
+
+
 def test_an_old_secret_that_expires_beside_a_new_one_is_as_it_should_be(tmp_path: Path):
     path = tmp_path / "secrets.json"
     _keep(path, "w1", NOW + timedelta(hours=1), age=2)

@@ -14,5 +14,6 @@ depends_on = None
 def upgrade() -> None:
     if op.get_context().dialect.name == "postgresql":
         op.execute(
-            "ALTER TABLE results SET (autovacuum_vacuum_scale_factor = 0.01, toast.autovacuum_vacuum_scale_factor = 0.02)"
+            "ALTER TABLE results"
+            " SET (autovacuum_vacuum_scale_factor = 0.01, toast.autovacuum_vacuum_scale_factor = 0.02)"
         )
