@@ -1,7 +1,7 @@
 """What a ledger takes whose old content is dropped each morning, night by night.
 
 24 nights of 1,000 pages of 20 kB that don't compress, of which the content of the newest 8 is kept. A database gives no
-room back to the disk; it is to use it again: once pruning has begun, the ledger must hardly grow. `unpruned` is what the
+room back to the disk; it is to use it again: once pruning has begun, it must hardly grow. `unpruned` is what the
 content of all nights would take by itself. Postgres vacuums by itself as in production, except that it looks for work
 each second and has three seconds for a day.
 """
