@@ -7,7 +7,19 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Self, TypeVar
 
-from sqlalchemy import ARRAY, ColumnElement, Connection, Engine, Table, and_, any_, literal
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    Connection,
+    Engine,
+    Select,
+    Table,
+    and_,
+    any_,
+    func,
+    literal,
+    select,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 
 from scraper_pipeline.ledger import database
@@ -102,6 +114,15 @@ def in_state(*states: State) -> ColumnElement[bool]:
     return (
         column == LITERAL[states[0]] if len(states) == 1 else column.in_([LITERAL[state] for state in states])
     )
+
+
+def account_names() -> Select[str]:
+    """Every account that has submissions, each found by one step through an index."""
+    of = submissions.c.account
+    names = select(func.min(of).label("name")).cte("names", recursive=True)
+    following = select(func.min(of)).where(of > names.c.name)
+    names = names.union_all(select(following.scalar_subquery()).where(names.c.name.is_not(None)))
+    return select(names.c.name).where(names.c.name.is_not(None))
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:

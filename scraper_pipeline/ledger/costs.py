@@ -4,7 +4,7 @@ Everything is counted over the whole account, by when it was sent, as the page l
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import datetime
 from enum import StrEnum
 
@@ -75,6 +75,9 @@ class Uncounted:
     def pages(self) -> int:
         """The most pages that may have been charged beyond the ledger's, as far as that can be told."""
         return self.in_flight + self.given_up + self.unresolved + self.not_storable + self.other_programs
+
+    def __add__(self, other: "Uncounted") -> "Uncounted":
+        return Uncounted(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
 
 
 class CostStore(StorePart):

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, RowMapping, Table, exists, func, or_, select, true
 
-from scraper_pipeline.ledger.base import StorePart, in_state, quantile
+from scraper_pipeline.ledger.base import StorePart, account_names, in_state, quantile
 from scraper_pipeline.ledger.records import PartitionRevision, PendingPartition, Progress, State
 from scraper_pipeline.ledger.schema import (
     LITERAL,
@@ -302,12 +302,9 @@ class ProgressStore(StorePart):
         return any(first is not None for first in found)
 
     def accounts(self) -> list[str]:
-        """Every account that has a row, of whatever scope, each found by one step through an index."""
-        names = select(func.min(_row.account).label("name")).cte("names", recursive=True)
-        following = select(func.min(_row.account)).where(_row.account > names.c.name)
-        names = names.union_all(select(following.scalar_subquery()).where(names.c.name.is_not(None)))
+        """Every account that has a row, of whatever scope."""
         with self.reading() as connection:
-            return list(connection.scalars(select(names.c.name).where(names.c.name.is_not(None))))
+            return list(connection.scalars(account_names()))
 
 
 _NEWEST = (State.PLANNED, State.SENDING, State.ACCEPTED, State.STORED, State.DEAD)
