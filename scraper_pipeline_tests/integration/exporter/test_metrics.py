@@ -60,7 +60,9 @@ def test_what_the_ledger_knows_is_told(ledger: Ledger) -> None:
     seen = scrape(ledger, {"default": Limits(daily=100)})
 
     assert seen["scraper_ledger_up",] == 1
-    assert {state: seen["scraper_targets", "default", DAY, state] for state in ("stored", "dead", "accepted")} == {
+    assert {
+        state: seen["scraper_targets", "default", DAY, state] for state in ("stored", "dead", "accepted")
+    } == {
         "stored": 1,
         "dead": 1,
         "accepted": 1,
