@@ -17,11 +17,17 @@ from scraper_pipeline.assets.retention import prune_what_is_old
 from scraper_pipeline.assets.spend import spend
 from scraper_pipeline.assets.submissions import submitted_jobs
 from scraper_pipeline.assets.targets import targets
-from scraper_pipeline.ledger import Ledger, ReplayReport
-from scraper_pipeline.lifecycle import RotationReport, replay_deliveries, rotate_secrets
+from scraper_pipeline.ledger import ReplayReport
+from scraper_pipeline.lifecycle import (
+    RotationReport,
+    replay_deliveries,
+    replayed_together,
+    rotate_secrets,
+)
 from scraper_pipeline.resources import (
-    LedgerResource,
+    OpenAccount,
     ScraperResource,
+    Setbacks,
     WebhookSecretsResource,
     explained_failures,
 )
@@ -81,17 +87,23 @@ compare_costs = dg.define_asset_job(
 @dg.op(description="Give every webhook a new secret, and replay what was refused in between.")
 def rotate_all(
     context: dg.OpExecutionContext,
-    ledger: LedgerResource,
     scraper: ScraperResource,
     webhook_secrets: WebhookSecretsResource,
 ) -> None:
-    async def rotate(book: Ledger) -> RotationReport:
-        async with scraper.open_client() as client:
-            return await rotate_secrets(book, client, webhook_secrets.open())
+    async def rotate(account: OpenAccount) -> RotationReport:
+        async with account.open_client() as client:
+            return await rotate_secrets(account.ledger, client, webhook_secrets.open())
 
-    with explained_failures(), ledger.open() as book:
-        report = asyncio.run(rotate(book))
-    context.add_output_metadata({"rotated": report.rotated, "replayed": report.replayed, "gone": report.gone})
+    total = RotationReport()
+    with explained_failures(), scraper.open() as accounts:
+        setbacks = Setbacks(accounts.are_several)
+        for account in accounts:
+            if accounts.are_several and not account.ledger.webhooks.registered():
+                continue
+            with setbacks.of(account.name):
+                total += asyncio.run(rotate(account))
+    context.add_output_metadata({"rotated": total.rotated, "replayed": total.replayed, "gone": total.gone})
+    setbacks.tell()
 
 
 @dg.job(description="Rotate the secrets of all webhooks; the old ones are accepted for a day.")
@@ -110,25 +122,29 @@ class ReplayConfig(dg.Config):
 
 
 @dg.op(description="Have jobs settled once more; what is already done is counted and left alone.")
-def replay(
-    context: dg.OpExecutionContext, config: ReplayConfig, ledger: LedgerResource, scraper: ScraperResource
-) -> None:
+def replay(context: dg.OpExecutionContext, config: ReplayConfig, scraper: ScraperResource) -> None:
     since = _read_since(config.since)
 
-    async def ask(book: Ledger) -> ReplayReport:
-        if since is None:
-            return await replay_deliveries(book, None, job_ids=tuple(config.job_ids))
-        async with scraper.open_client() as client:
-            return await replay_deliveries(book, client, since=since, job_ids=tuple(config.job_ids))
+    async def ask(account: OpenAccount) -> ReplayReport:
+        if since is None or (accounts.are_several and not account.ledger.webhooks.registered()):
+            return await replay_deliveries(account.ledger, None, since=since, job_ids=tuple(config.job_ids))
+        async with account.open_client() as client:
+            return await replay_deliveries(account.ledger, client, since=since, job_ids=tuple(config.job_ids))
 
-    with explained_failures(), ledger.open() as book:
-        report = asyncio.run(ask(book))
+    reports: list[ReplayReport] = []
+    with explained_failures(), scraper.open() as accounts:
+        setbacks = Setbacks(accounts.are_several)
+        for account in accounts:
+            with setbacks.of(account.name):
+                reports.append(asyncio.run(ask(account)))
+    report = replayed_together(reports, config.job_ids)
     context.log.info(
         f"{report.taken_up} taken up again, {report.already_done} already done, {report.not_ours} not ours"
     )
     context.add_output_metadata(
         {"taken_up": report.taken_up, "already_done": report.already_done, "not_ours": report.not_ours}
     )
+    setbacks.tell()
 
 
 def _read_since(text: str | None) -> datetime | None:

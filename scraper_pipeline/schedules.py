@@ -13,9 +13,9 @@ from scraper_pipeline.jobs import (
     submit_jobs,
 )
 from scraper_pipeline.partitions import DAYS
-from scraper_pipeline.resources import LedgerResource, explained_failures
-from scraper_pipeline.settings import load_settings
-from scraper_pipeline.target_lists import DAILY, MANUAL, TargetListError, load_target_lists
+from scraper_pipeline.resources import LedgerResource, explained_failures, lists_of
+from scraper_pipeline.settings import SettingsError, load_settings
+from scraper_pipeline.target_lists import DAILY, MANUAL, TargetListError
 
 
 @dg.schedule(
@@ -30,7 +30,7 @@ from scraper_pipeline.target_lists import DAILY, MANUAL, TargetListError, load_t
 def daily_submission_schedule(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
     day = context.scheduled_execution_time.strftime("%Y-%m-%d")
     with explained_failures():
-        lists = load_target_lists(load_settings().targets)
+        lists = lists_of(load_settings())
     daily = [one.name for one in lists if one.schedule == DAILY]
     if not daily:
         return dg.SkipReason("Every list of targets.yaml is manual, or has a schedule of its own.")
@@ -41,11 +41,12 @@ def daily_submission_schedule(context: dg.ScheduleEvaluationContext) -> dg.RunRe
 def list_schedules() -> list[dg.ScheduleDefinition]:
     """A schedule for each list of targets.yaml that names one, as the file is now.
 
-    While the file is absent or wrong there are none: the runs say what is wrong with it, and everything else goes on.
+    While it or the file of accounts is absent or wrong there are none: the runs say what is wrong with it, and
+    everything else goes on.
     """
     try:
-        lists = load_target_lists(load_settings().targets)
-    except TargetListError:
+        lists = lists_of(load_settings())
+    except (TargetListError, SettingsError):
         return []
     return [_list_schedule(one.name, one.schedule) for one in lists if one.schedule not in (DAILY, MANUAL)]
 

@@ -3,22 +3,22 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 import dagster as dg
 
 from scraper_pipeline.assets.figures import materialised_revision
-from scraper_pipeline.assets.holding import HELD_LEASE, REFUSED_LEASE
+from scraper_pipeline.assets.holding import HELD_LEASE, is_refused
 from scraper_pipeline.assets.operations import delivery_figures, silence_check
 from scraper_pipeline.assets.pages import pages
 from scraper_pipeline.jobs import PUBLISHING, lists_config, settle_jobs, submit_jobs
 from scraper_pipeline.ledger import Ledger, PendingPartition
 from scraper_pipeline.lifecycle import (
-    EVERYWHERE,
     RESOLUTION_SECONDS,
     SETTLE_LEASE,
     SUBMIT_LEASE,
+    Bound,
     DeliveryLogReport,
     pages_left,
     poll_jobs,
@@ -26,7 +26,15 @@ from scraper_pipeline.lifecycle import (
     resolve_lost_answers,
 )
 from scraper_pipeline.partitions import DAYS
-from scraper_pipeline.resources import LedgerResource, ScraperResource, explained_failures, traced_tick
+from scraper_pipeline.resources import (
+    Accounts,
+    OpenAccount,
+    ScraperResource,
+    Setbacks,
+    explained_failures,
+    side_by_side,
+    traced_tick,
+)
 from scraper_pipeline.scraper_api import ScraperError
 
 TICK_SECONDS = 15.0  # in which a tick begins listing calls; Dagster's own limit is 60
@@ -34,6 +42,11 @@ LOOK_SECONDS = 30.0  # after which a tick fails that still waits for an answer
 BUCKET_SECONDS = 120  # the same work can be asked for again after that, should its run have failed
 REQUEST_LEASE_SECONDS = 90.0  # how long a run that was asked for may take to start
 WATCHED_DAYS = 400
+_REFUSED = (
+    "The service refused the account (key or balance) minutes ago: nothing is submitted for now, and nothing is lost. "
+    "Launch submit_jobs once that is mended, or wait."
+)
+_USED_UP = "is used up: what is planned waits, and nothing is lost."
 
 
 @dg.sensor(
@@ -47,46 +60,68 @@ WATCHED_DAYS = 400
     ),
 )
 def job_status_sensor(
-    context: dg.SensorEvaluationContext, ledger: LedgerResource, scraper: ScraperResource
+    context: dg.SensorEvaluationContext, scraper: ScraperResource
 ) -> dg.SensorResult | dg.SkipReason:
-    with traced_tick("job_status_sensor"), explained_failures(), ledger.open() as book:
-        is_open = book.progress.has_open_targets()
-        if is_open:
-            asyncio.run(_look(book, scraper))
+    with traced_tick("job_status_sensor"), explained_failures(), scraper.open() as accounts:
+        setbacks = Setbacks(accounts.are_several)
+        in_use = [account for account in accounts if account.ledger.progress.has_open_targets()]
+        setbacks.note_all(_ask_each(in_use, _look))
+        if accounts.are_several:
+            for account in accounts:
+                account.ledger.news.take_over()
         green = _read_cursor(context.cursor)
         queued = _queued(context.instance)
-        used_up = pages_left(book, scraper.policy()).used_up if is_open else None
-        is_refused = EVERYWHERE in book.leases.live(REFUSED_LEASE)
-        requests = [] if used_up or is_refused else list(_submissions(book, queued))
-        requests += _settlements(book, queued)
+        used_up = {one.name: bound for one in in_use if (bound := _used_up(one))}
+        refused = {one.name for one in accounts if is_refused(one)}
+        reachable = [one for one in accounts if one.name not in setbacks]
+        may_send = [one for one in reachable if one.name not in used_up.keys() | refused]
+        requests = list(_submissions(accounts, may_send, queued)) if may_send else []
+        requests += _settlements(accounts, reachable, queued)
         asked = {(request.job_name, request.partition_key) for request in requests}
         requests += [
             request
-            for request in _conclusions(context.instance, book, green)
+            for request in _conclusions(context.instance, accounts, green)
             if (request.job_name, request.partition_key) not in asked | queued
         ]
-        problem = _resolve(book, scraper)
+        problem = " ".join(filter(None, [setbacks.told, _resolve(accounts, reachable)]))
         if problem and not requests:
             raise dg.Failure(problem)
-    if is_refused and not requests:
-        return dg.SkipReason(
-            "The service refused the account (key or balance) minutes ago: nothing is submitted for now, and "
-            "nothing is lost. Launch submit_jobs once that is mended, or wait."
-        )
     if problem:  # what can be done without these rows goes on
         context.log.error(problem)
-    waits = f"{used_up} is used up: what is planned waits, and nothing is lost." if used_up else None
+    waits = [
+        *(f"{accounts.told(name)}{_REFUSED}" for name in sorted(refused)),
+        *(
+            f"{accounts.told(name)}{bound} {_USED_UP}"
+            for name, bound in used_up.items()
+            if name not in refused
+        ),
+    ]
+    if waits and not requests and len(refused) == len(accounts):
+        return dg.SkipReason(" ".join(waits))
     return dg.SensorResult(
         run_requests=requests,
-        skip_reason=None if requests else waits,
+        skip_reason=None if requests else " ".join(waits) or None,
         cursor=json.dumps(green, sort_keys=True),
     )
 
 
-async def _look(ledger: Ledger, scraper: ScraperResource) -> None:
+def _used_up(account: OpenAccount) -> Bound | None:
+    return pages_left(account.ledger, account.policy()).used_up
+
+
+def _ask_each(
+    accounts: Iterable[OpenAccount], act: Callable[[OpenAccount], Awaitable[object]]
+) -> dict[str, Exception]:
+    """Ask the service for each account, side by side; returns what stopped some of them."""
+    chosen = list(accounts)
+    answers = asyncio.run(side_by_side(chosen, act)) if chosen else {}
+    return {name: answer for name, answer in answers.items() if isinstance(answer, Exception)}
+
+
+async def _look(account: OpenAccount) -> None:
     try:
-        async with asyncio.timeout(LOOK_SECONDS), scraper.open_client() as client:
-            await poll_jobs(ledger, client, scraper.policy(), seconds=TICK_SECONDS)
+        async with asyncio.timeout(LOOK_SECONDS), account.open_client() as client:
+            await poll_jobs(account.ledger, client, account.policy(), seconds=TICK_SECONDS)
     except TimeoutError:
         raise dg.Failure(
             f"The service did not answer within {LOOK_SECONDS:g} s; check GEONODE_SCRAPER_HOST if it stays so. Nothing "
@@ -94,22 +129,24 @@ async def _look(ledger: Ledger, scraper: ScraperResource) -> None:
         ) from None
 
 
-def _resolve(ledger: Ledger, scraper: ScraperResource) -> str | None:
+def _resolve(accounts: Accounts, reachable: Iterable[OpenAccount]) -> str | None:
     """Resolve lost answers; returns why that could not be done, which concerns no other target."""
-    policy = scraper.policy()
-    if not ledger.submissions.overdue(policy.send_grace):
-        return None
 
-    async def resolve() -> None:
-        async with asyncio.timeout(RESOLUTION_SECONDS + 5), scraper.open_client() as client:
-            await resolve_lost_answers(ledger, client, policy, seconds=RESOLUTION_SECONDS)
+    async def resolve(account: OpenAccount) -> None:
+        async with asyncio.timeout(RESOLUTION_SECONDS + 5), account.open_client() as client:
+            await resolve_lost_answers(account.ledger, client, account.policy(), seconds=RESOLUTION_SECONDS)
 
-    try:
-        asyncio.run(resolve())
-    except (ScraperError, TimeoutError) as error:
+    overdue = [one for one in reachable if one.ledger.submissions.overdue(one.policy().send_grace)]
+    said = []
+    for name, error in _ask_each(overdue, resolve).items():
+        if not isinstance(error, ScraperError | TimeoutError):
+            raise error
         reason = str(error) or "the service did not answer in time"
-        return f"Lost answers could not be resolved: {reason}. They are looked up again at the next tick."
-    return None
+        said.append(
+            f"{accounts.told(name)}Lost answers could not be resolved: {reason}. They are looked up again at the next "
+            "tick."
+        )
+    return " ".join(said) or None
 
 
 def _queued(instance: dg.DagsterInstance) -> set[tuple[str | None, str | None]]:
@@ -130,18 +167,40 @@ def _read_cursor(cursor: str | None) -> dict[str, dict[str, int]]:
         return {submit_jobs.name: {}, settle_jobs.name: {}}
 
 
-def _submissions(ledger: Ledger, queued: set[tuple[str | None, str | None]]) -> Iterator[dg.RunRequest]:
-    busy = ledger.leases.live(SUBMIT_LEASE) | ledger.leases.live(HELD_LEASE)
-    for pending in _days_of_dagster(ledger.progress.partitions_to_submit()):
+def _submissions(
+    accounts: Accounts, may_send: Iterable[OpenAccount], queued: set[tuple[str | None, str | None]]
+) -> Iterator[dg.RunRequest]:
+    busy = accounts.ledger.leases.live(SUBMIT_LEASE)
+    found: dict[str, list[PendingPartition]] = {}
+    for account in may_send:
+        held = account.ledger.leases.live(HELD_LEASE)
+        for pending in account.ledger.progress.partitions_to_submit():
+            if pending.partition_key not in held:
+                found.setdefault(pending.partition_key, []).append(pending)
+    for pending in _days_of_dagster(_together(found)):
         if pending.partition_key not in busy and (submit_jobs.name, pending.partition_key) not in queued:
-            yield _ask(ledger, submit_jobs.name, SUBMIT_LEASE, pending)
+            yield _ask(accounts, submit_jobs.name, SUBMIT_LEASE, pending)
 
 
-def _settlements(ledger: Ledger, queued: set[tuple[str | None, str | None]]) -> Iterator[dg.RunRequest]:
-    busy = ledger.leases.live(SETTLE_LEASE)
-    for pending in _days_of_dagster(ledger.progress.partitions_to_settle()):
+def _settlements(
+    accounts: Accounts, reachable: Iterable[OpenAccount], queued: set[tuple[str | None, str | None]]
+) -> Iterator[dg.RunRequest]:
+    busy = accounts.ledger.leases.live(SETTLE_LEASE)
+    found: dict[str, list[PendingPartition]] = {}
+    for account in reachable:
+        for pending in account.ledger.progress.partitions_to_settle():
+            found.setdefault(pending.partition_key, []).append(pending)
+    for pending in _days_of_dagster(_together(found)):
         if pending.partition_key not in busy and (settle_jobs.name, pending.partition_key) not in queued:
-            yield _ask(ledger, settle_jobs.name, SETTLE_LEASE, pending)
+            yield _ask(accounts, settle_jobs.name, SETTLE_LEASE, pending)
+
+
+def _together(found: Mapping[str, Sequence[PendingPartition]]) -> Iterator[PendingPartition]:
+    """What accounts have pending of each day, as one: a run works for all of them."""
+    for day, pending in sorted(found.items()):
+        yield PendingPartition(
+            day, sum(one.pending for one in pending), "-".join(one.watermark for one in pending)
+        )
 
 
 def _days_of_dagster(pending: Iterable[PendingPartition]) -> Iterator[PendingPartition]:
@@ -149,12 +208,13 @@ def _days_of_dagster(pending: Iterable[PendingPartition]) -> Iterator[PendingPar
     return (one for one in pending if DAYS.has_partition_key(one.partition_key))
 
 
-def _ask(ledger: Ledger, job_name: str, lease: str, pending: PendingPartition) -> dg.RunRequest:
+def _ask(accounts: Accounts, job_name: str, lease: str, pending: PendingPartition) -> dg.RunRequest:
     """A run for this work, under a key that another tick repeats only while the work and the time are the same."""
+    ledger = accounts.first.ledger
     run_key = _run_key(job_name, pending.partition_key, pending.watermark, ledger.clock())
     ledger.leases.take(lease, pending.partition_key, run_key, REQUEST_LEASE_SECONDS)
     is_submission = job_name == submit_jobs.name
-    lists = _lists_to_plan(ledger, pending.partition_key) if is_submission else []
+    lists = _lists_to_plan(accounts.ledger, pending.partition_key) if is_submission else []
     return dg.RunRequest(
         run_key=run_key,
         job_name=job_name,
@@ -172,7 +232,7 @@ def _lists_to_plan(ledger: Ledger, day: str) -> list[str]:
     """
     unfinished = ledger.lists.unfinished(day)
     is_planned = bool(unfinished) and ledger.progress.is_planned(day)
-    return [one.name for one in unfinished if not (one.has_failed and is_planned)]
+    return list(dict.fromkeys(one.name for one in unfinished if not (one.has_failed and is_planned)))
 
 
 def _run_key(job_name: str, partition_key: str, watermark: str, now: datetime) -> str:
@@ -182,9 +242,10 @@ def _run_key(job_name: str, partition_key: str, watermark: str, now: datetime) -
 
 
 def _conclusions(
-    instance: dg.DagsterInstance, ledger: Ledger, green: dict[str, dict[str, int]]
+    instance: dg.DagsterInstance, accounts: Accounts, green: dict[str, dict[str, int]]
 ) -> Iterator[dg.RunRequest]:
     """Runs for days that are done in the ledger but not green in Dagster, say because a run was killed at its end."""
+    ledger = accounts.ledger
     leases: Mapping[str, tuple[str, str]] = {
         submit_jobs.name: (SUBMIT_LEASE, "submitted_jobs"),
         settle_jobs.name: (SETTLE_LEASE, "stored_results"),
@@ -206,7 +267,7 @@ def _conclusions(
             ):
                 green[job_name][day] = revision
             else:
-                yield _ask(ledger, job_name, lease, PendingPartition(day, 0, f"conclude-{revision}"))
+                yield _ask(accounts, job_name, lease, PendingPartition(day, 0, f"conclude-{revision}"))
 
 
 @dg.sensor(
@@ -218,21 +279,28 @@ def _conclusions(
     ),
 )
 def delivery_log_sensor(
-    context: dg.SensorEvaluationContext, ledger: LedgerResource, scraper: ScraperResource
+    context: dg.SensorEvaluationContext, scraper: ScraperResource
 ) -> dg.SensorResult | dg.SkipReason:
-    with traced_tick("delivery_log_sensor"), explained_failures(), ledger.open() as book:
-        webhooks = book.webhooks.registered()
+    with traced_tick("delivery_log_sensor"), explained_failures(), scraper.open() as accounts:
+        webhooks = {one.name: len(found) for one in accounts if (found := one.ledger.webhooks.registered())}
         if not webhooks:
             return dg.SkipReason("No webhook is registered: news comes by polling.")
-        report = asyncio.run(_read_log(book, scraper))
+        answers = asyncio.run(side_by_side([one for one in accounts if one.name in webhooks], _read_log))
+        setbacks = Setbacks(accounts.are_several)
+        setbacks.note_all({name: one for name, one in answers.items() if isinstance(one, Exception)})
+        reports = [one for one in answers.values() if isinstance(one, DeliveryLogReport)]
+        if not reports:
+            setbacks.tell()
         metadata = {
-            "webhooks": len(webhooks),
-            "new_attempts": report.new_attempts,
-            "replayed": report.replayed,
-            "gone": report.gone,
-            **delivery_figures(book),
+            "webhooks": sum(webhooks.values()),
+            "new_attempts": sum(one.new_attempts for one in reports),
+            "replayed": sum(one.replayed for one in reports),
+            "gone": sum(one.gone for one in reports),
+            **delivery_figures(accounts.ledger),
         }
-        check = silence_check(book)
+        check = silence_check(accounts.ledger)
+    if setbacks.told:  # a failed tick would show nothing of the others
+        context.log.error(setbacks.told)
     return dg.SensorResult(
         asset_events=[
             dg.AssetMaterialization("delivery_log", metadata=metadata),
@@ -247,10 +315,10 @@ def delivery_log_sensor(
     )
 
 
-async def _read_log(ledger: Ledger, scraper: ScraperResource) -> DeliveryLogReport:
+async def _read_log(account: OpenAccount) -> DeliveryLogReport:
     try:
-        async with asyncio.timeout(LOOK_SECONDS), scraper.open_client() as client:
-            return await read_delivery_log(ledger, client)
+        async with asyncio.timeout(LOOK_SECONDS), account.open_client() as client:
+            return await read_delivery_log(account.ledger, client)
     except TimeoutError:
         raise dg.Failure(
             f"The delivery log was not read within {LOOK_SECONDS:g} s; check GEONODE_SCRAPER_HOST if it stays so. "

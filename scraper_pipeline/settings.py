@@ -49,7 +49,8 @@ def _default_ledger_url() -> SecretStr:
     return SecretStr(f"sqlite:///{project_folder() / 'var' / 'ledger.db'}")
 
 
-def _as_service_url(value: str) -> str:
+def as_service_url(value: str) -> str:
+    """A base URL of the service as it is used. Raises ValueError, which says what it takes."""
     return _as_url(value, plain_http_only_on_loopback=True)
 
 
@@ -90,7 +91,8 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _as_api_key(value: SecretStr) -> SecretStr:
+def as_api_key(value: SecretStr) -> SecretStr:
+    """An API key that can be sent. Raises ValueError, which says what it takes and never shows it."""
     # It travels as an HTTP header, where anything else fails late, and may be quoted by the error.
     if not re.fullmatch(r"[!-~]+", value.get_secret_value()):
         raise ValueError("takes the key as the dashboard shows it, in ASCII and without blanks")
@@ -178,10 +180,18 @@ class Settings(BaseSettings):
         validate_by_alias=True,
     )
 
-    api_key: Annotated[Secret, AfterValidator(_as_api_key)] | None = Field(
+    api_key: Annotated[Secret, AfterValidator(as_api_key)] | None = Field(
         None, alias="GEONODE_SCRAPER_API_KEY", description="the key of the account that submits and pays"
     )
-    host: Annotated[Text, AfterValidator(_as_service_url)] = Field(
+    api_key_file: Annotated[Path, BeforeValidator(_trimmed)] | None = Field(
+        None,
+        alias="GEONODE_SCRAPER_API_KEY_FILE",
+        description="a file with that key and nothing else, read anew by each run, in its place",
+    )
+    accounts_file: Annotated[Path, BeforeValidator(_trimmed)] | None = Field(
+        None, description="a file such as `accounts.yaml`, which names further accounts; unset is one account"
+    )
+    host: Annotated[Text, AfterValidator(as_service_url)] = Field(
         "https://scraper.geonode.io", alias="GEONODE_SCRAPER_HOST", description="the service's base URL"
     )
     ledger_url: Annotated[Secret, AfterValidator(_as_ledger_url)] = Field(
@@ -328,10 +338,23 @@ class Settings(BaseSettings):
         return (init_settings,)  # nothing but what load_settings was given to read
 
     @property
+    def has_api_key(self) -> bool:
+        """Whether the default account is told a key; its file may be absent all the same."""
+        return self.api_key is not None or self.api_key_file is not None
+
+    @property
     def ledger_location(self) -> str:
         """The ledger's URL for people: neither its password nor its query is in it."""
         url = sa.make_url(self.ledger_url.get_secret_value()).set(query={})
         return url.render_as_string(hide_password=True)
+
+    @model_validator(mode="after")
+    def _one_place_holds_the_key(self) -> Self:
+        if self.api_key is not None and self.api_key_file is not None:
+            raise ValueError(
+                "GEONODE_SCRAPER_API_KEY and GEONODE_SCRAPER_API_KEY_FILE are both set: unset one of them"
+            )
+        return self
 
     @model_validator(mode="after")
     def _waits_fit_together(self) -> Self:

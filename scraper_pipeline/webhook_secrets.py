@@ -17,6 +17,7 @@ from pydantic import SecretStr
 Monotonic = Callable[[], float]
 CHECK_SECONDS = 1.0  # how long a change of the file may go unnoticed while every signature matches
 KEPT_AFTER_EXPIRY = timedelta(days=7)
+DEFAULT_ACCOUNT = "default"
 
 
 class WebhookSecretsError(Exception):
@@ -25,13 +26,14 @@ class WebhookSecretsError(Exception):
 
 @dataclass(frozen=True)
 class WebhookSecret:
-    """A secret and the webhook that it belongs to; valid until ``expires_at`` (UTC), or for good."""
+    """A secret, the webhook that it belongs to, and whose that is; valid until ``expires_at`` (UTC), or for good."""
 
     secret: SecretStr
     webhook_id: str
     event_type: str
     created_at: datetime
     expires_at: datetime | None = None
+    account: str = DEFAULT_ACCOUNT
 
     def is_valid(self, now: datetime) -> bool:
         return self.expires_at is None or now < self.expires_at
@@ -175,7 +177,10 @@ class SecretsFile:
 
 
 class KnownSecrets:
-    """All secrets that a receiver accepts: a fixed one (of the environment, say) and those of a file."""
+    """All secrets that a receiver accepts: a fixed one (of the environment, say) and those of a file.
+
+    A fixed one counts as the default account's.
+    """
 
     def __init__(self, *, fixed: Sequence[SecretStr] = (), file: SecretsFile | None = None) -> None:
         if any(_is_empty(secret.get_secret_value()) for secret in fixed):
@@ -183,7 +188,7 @@ class KnownSecrets:
                 "The webhook secret is empty, which would accept a signature that anybody can make: "
                 "set GEONODE_WEBHOOK_SECRET to the secret that the service showed, or unset it."
             )
-        self._fixed = [secret.get_secret_value().strip() for secret in fixed]
+        self._fixed = [(secret.get_secret_value().strip(), DEFAULT_ACCOUNT) for secret in fixed]
         self._file = file
 
     def __repr__(self) -> str:
@@ -191,9 +196,14 @@ class KnownSecrets:
 
     def valid(self, now: datetime) -> list[str]:
         """The secrets that are valid now."""
+        return [secret for secret, _ in self.of_accounts(now)]
+
+    def of_accounts(self, now: datetime) -> list[tuple[str, str]]:
+        """The secrets that are valid now, each with the account whose webhook it belongs to."""
         if self._file is None:
             return self._fixed
-        return [*self._fixed, *(entry.secret.get_secret_value() for entry in self._file.valid(now))]
+        found = ((entry.secret.get_secret_value(), entry.account) for entry in self._file.valid(now))
+        return [*self._fixed, *found]
 
     def refresh(self) -> bool:
         """Look for new secrets now; True if there are others than before."""
@@ -233,6 +243,7 @@ def _read_entry(entry: Any) -> WebhookSecret:
         event_type=str(entry["event_type"]),
         created_at=_read_time(entry["created_at"]),
         expires_at=None if expires_at is None else _read_time(expires_at),
+        account=str(entry.get("account", DEFAULT_ACCOUNT)),
     )
 
 
@@ -243,6 +254,7 @@ def _write_entry(entry: WebhookSecret) -> dict[str, str | None]:
         "event_type": entry.event_type,
         "created_at": entry.created_at.isoformat(),
         "expires_at": None if entry.expires_at is None else entry.expires_at.isoformat(),
+        "account": entry.account,
     }
 
 

@@ -6,8 +6,9 @@ from typing import Any
 import dagster as dg
 
 from scraper_pipeline.assets.pictures import latency_picture, progress_picture
-from scraper_pipeline.ledger import Ledger
-from scraper_pipeline.lifecycle import PagesLeft
+from scraper_pipeline.ledger import Ledger, Scope
+from scraper_pipeline.lifecycle import PagesLeft, pages_left
+from scraper_pipeline.resources import Accounts
 
 Metadata = Mapping[str, Any]
 
@@ -59,20 +60,29 @@ def progress_figures(ledger: Ledger, day: str) -> Metadata:
     }
 
 
-def submission_figures(ledger: Ledger, day: str, left: PagesLeft) -> Metadata:
+def submission_figures(ledger: Ledger, day: str, left: Mapping[str, int]) -> Metadata:
     """The day's progress, its newest submissions, and what the page limits leave."""
     return {
         **progress_figures(ledger, day),
         "resubmitted": ledger.progress.resubmissions(day),
-        **spending_figures(left),
+        **left,
         "preview": preview(ledger.progress.submissions_preview(day)),
     }
 
 
-def spending_figures(left: PagesLeft) -> Metadata:
-    """What each page limit leaves; nothing of one that is not set."""
+def limit_figures(accounts: Accounts) -> dict[str, int]:
+    """What the page limits of every account leave."""
+    shown: dict[str, int] = {}
+    for account in accounts:
+        shown |= spending_figures(pages_left(account.ledger, account.policy()), account.name)
+    return shown
+
+
+def spending_figures(left: PagesLeft, account: str) -> dict[str, int]:
+    """What each page limit leaves, those of further accounts under their names; nothing of one that is not set."""
+    ending = "" if account == Scope().account else f"_{account}"
     shown = {"pages_left_today": left.today, "pages_left_this_month": left.this_month}
-    return {name: pages for name, pages in shown.items() if pages is not None}
+    return {f"{name}{ending}": pages for name, pages in shown.items() if pages is not None}
 
 
 def news_figures(ledger: Ledger, day: str) -> Metadata:

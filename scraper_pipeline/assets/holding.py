@@ -8,8 +8,8 @@ import dagster as dg
 
 from scraper_pipeline.assets.figures import spending_figures
 from scraper_pipeline.ledger import Ledger
-from scraper_pipeline.lifecycle import EVERYWHERE, LifecyclePolicy, pages_left, stops_account
-from scraper_pipeline.resources import LedgerResource, ScraperResource, explained_failures
+from scraper_pipeline.lifecycle import EVERYWHERE, pages_left, stops_account
+from scraper_pipeline.resources import Accounts, OpenAccount, ScraperResource, explained_failures
 from scraper_pipeline.scraper_api import ScraperError
 
 REFUSED_LEASE = "refused"
@@ -20,37 +20,45 @@ _NOTHING_LOST = "Nothing is lost: what was not accepted is still planned."
 Context = dg.AssetExecutionContext | dg.OpExecutionContext
 
 
-def hold_days(ledger: Ledger, days: Iterable[str]) -> None:
+def hold_days(accounts: Iterable[OpenAccount], days: Iterable[str]) -> None:
     """Leave what is planned of these days to whoever launches the next run; a run may be killed at any moment."""
-    for day in days:
-        ledger.leases.take(HELD_LEASE, day, HELD_LEASE, HELD_SECONDS, force=True)
+    for account in accounts:
+        for day in days:
+            account.ledger.leases.take(HELD_LEASE, day, HELD_LEASE, HELD_SECONDS, force=True)
 
 
-def hold_if_bounded(context: dg.AssetExecutionContext, ledger: Ledger) -> None:
+def hold_if_bounded(context: dg.AssetExecutionContext, accounts: Accounts) -> None:
     """Hold the days of a run with ``max_pages`` before they are planned: the sensor looks every few seconds."""
     asked: Any = context.run.run_config
     for name in ("ops", "submitted_jobs", "config", "max_pages"):
         asked = asked.get(name) if isinstance(asked, Mapping) else None
     if asked is not None:
-        hold_days(ledger, context.partition_keys)
+        hold_days(accounts, context.partition_keys)
 
 
 @contextmanager
-def pausing_after_refusals(context: Context, ledger: Ledger, policy: LifecyclePolicy) -> Iterator[None]:
-    """Keep the sensor from asking for more submissions for a while after the account was refused, as by 401 or 402."""
+def pausing_after_refusals(ledger: Ledger) -> Iterator[None]:
+    """Keep the sensor from asking for more of an account's submissions for a while after a refusal, as by 401 or 402.
+
+    The ledger is that of the account.
+    """
     try:
         yield
     except ScraperError as error:
         if stops_account(error):
             ledger.leases.take(REFUSED_LEASE, EVERYWHERE, REFUSED_LEASE, REFUSED_SECONDS, force=True)
-            show_what_waits(context, ledger, policy)
         raise
     ledger.leases.drop(REFUSED_LEASE, EVERYWHERE, REFUSED_LEASE)
 
 
-def show_what_waits(context: Context, ledger: Ledger, policy: LifecyclePolicy) -> None:
+def is_refused(account: OpenAccount) -> bool:
+    """Whether the service has refused the account within the last minutes."""
+    return EVERYWHERE in account.ledger.leases.live(REFUSED_LEASE)
+
+
+def show_what_waits(context: Context, accounts: Accounts) -> None:
     """Report the check ``nothing_waits`` from within a run whose own checks may be skipped."""
-    check = check_waiting(ledger, policy)
+    check = check_waiting(accounts)
     evaluation = dg.AssetCheckEvaluation(
         asset_key=dg.AssetKey("submitted_jobs"),
         check_name="nothing_waits",
@@ -66,30 +74,33 @@ def show_what_waits(context: Context, ledger: Ledger, policy: LifecyclePolicy) -
     asset="submitted_jobs",
     description="No target waits for want of balance, a valid key, or room within a page limit.",
 )
-def nothing_waits(ledger: LedgerResource, scraper: ScraperResource) -> dg.AssetCheckResult:
-    with explained_failures(), ledger.open() as book:
-        return check_waiting(book, scraper.policy())
+def nothing_waits(scraper: ScraperResource) -> dg.AssetCheckResult:
+    with explained_failures(), scraper.open() as accounts:
+        return check_waiting(accounts)
 
 
-def check_waiting(ledger: Ledger, policy: LifecyclePolicy) -> dg.AssetCheckResult:
+def check_waiting(accounts: Accounts) -> dg.AssetCheckResult:
     """Whether anything but the service's own pace keeps due targets planned, over all days, and what to do then."""
-    pending = {one.partition_key: one.pending for one in ledger.progress.partitions_to_submit()}
-    left, waiting = pages_left(ledger, policy), sum(pending.values())
-    held = sorted(pending.keys() & ledger.leases.live(HELD_LEASE))
-    refused = EVERYWHERE in ledger.leases.live(REFUSED_LEASE)
-    said = []
-    if refused:
-        said.append("The service refused the account: check the key, or top up the balance.")
-    if waiting and left.used_up:
-        said.append(f"{left.used_up} is used up.")
-    if held:
-        said.append(
-            f"`max_pages` of a run has left targets planned: launch submit_jobs for {', '.join(held[:5])}"
-            + (f" and {len(held) - 5} days more." if len(held) > 5 else ".")
-        )
+    waiting, is_any_refused, said, figures = 0, False, [], dict[str, int]()
+    for account in accounts:
+        pending = {one.partition_key: one.pending for one in account.ledger.progress.partitions_to_submit()}
+        left, named = pages_left(account.ledger, account.policy()), accounts.told(account.name)
+        held = sorted(pending.keys() & account.ledger.leases.live(HELD_LEASE))
+        waiting += sum(pending.values())
+        figures |= spending_figures(left, account.name)
+        if is_refused(account):
+            is_any_refused = True
+            said.append(f"{named}The service refused the account: check the key, or top up the balance.")
+        if pending and left.used_up:
+            said.append(f"{named}{left.used_up} is used up.")
+        if held:
+            said.append(
+                f"{named}`max_pages` of a run has left targets planned: launch submit_jobs for {', '.join(held[:5])}"
+                + (f" and {len(held) - 5} days more." if len(held) > 5 else ".")
+            )
     return dg.AssetCheckResult(
         passed=not said,
-        severity=dg.AssetCheckSeverity.ERROR if refused else dg.AssetCheckSeverity.WARN,
+        severity=dg.AssetCheckSeverity.ERROR if is_any_refused else dg.AssetCheckSeverity.WARN,
         description=" ".join([*said, f"{waiting} targets wait.", _NOTHING_LOST]) if said else None,
-        metadata={"waiting": waiting, **spending_figures(left)},
+        metadata={"waiting": waiting, **figures},
     )

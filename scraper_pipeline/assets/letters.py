@@ -1,6 +1,7 @@
 """What the jobs ``retry_dead_letters`` and ``discard_dead_letters`` do: the dead-letter desk from within Dagster."""
 
 import asyncio
+from collections.abc import Collection, Sequence
 from datetime import date
 
 import dagster as dg
@@ -8,7 +9,7 @@ from pydantic import Field
 
 from scraper_pipeline.ledger import Ledger, LetterFilter
 from scraper_pipeline.lifecycle import ResubmissionReport, retry_letters
-from scraper_pipeline.resources import LedgerResource, ScraperResource, explained_failures
+from scraper_pipeline.resources import LedgerResource, OpenAccount, ScraperResource, explained_failures
 
 
 class LettersConfig(dg.Config):
@@ -62,18 +63,35 @@ def _checked_day(text: str) -> str:
         raise _unclear(f"`days` takes days such as 2026-01-31; one was {text[:40]!r}.") from None
 
 
+async def retry_in_turn(
+    accounts: Collection[OpenAccount], letter_ids: Sequence[int], max_pages: int | None
+) -> ResubmissionReport:
+    """Plan the targets of these letters once more, account by account, for ``max_pages`` of all together at most.
+
+    Raises the ScraperError of an account; what came before it is planned.
+    """
+    total = ResubmissionReport()
+    for account in accounts:
+        others = set(account.ledger.letters.unknown(letter_ids)) if len(accounts) > 1 else set()
+        own = [letter_id for letter_id in letter_ids if letter_id not in others]
+        if not account.ledger.resubmissions.parked_targets(own):
+            total.resolved += len(set(own))
+            continue
+        left = None if max_pages is None else max_pages - total.pages
+        async with account.open_client() as client:
+            total += await retry_letters(account.ledger, client, own, left)
+    return total
+
+
 @dg.op(description="Plan the targets of chosen dead letters once more; submit_jobs sends them.")
 def retry_chosen_letters(
-    context: dg.OpExecutionContext, config: RetryConfig, ledger: LedgerResource, scraper: ScraperResource
+    context: dg.OpExecutionContext, config: RetryConfig, scraper: ScraperResource
 ) -> None:
-    async def retry(book: Ledger, letter_ids: list[int]) -> ResubmissionReport:
-        async with scraper.open_client() as client:
-            return await retry_letters(book, client, letter_ids, config.max_pages)
-
-    with explained_failures(), ledger.open() as book:
-        chosen = config.choose(book)
-        days = sorted({target.partition_key for target in book.resubmissions.parked_targets(chosen)})
-        report = asyncio.run(retry(book, chosen)) if days else ResubmissionReport(resolved=len(chosen))
+    with explained_failures(), scraper.open() as accounts:
+        chosen = config.choose(accounts.ledger)
+        parked = accounts.ledger.resubmissions.parked_targets(chosen)
+        days = sorted({target.partition_key for target in parked})
+        report = asyncio.run(retry_in_turn(list(accounts), chosen, config.max_pages))
     context.log.info(
         f"{report.planned} targets are planned again, for at most {report.pages} pages. Nothing is sent by this run: "
         "job_status_sensor asks for submit_jobs."
@@ -104,7 +122,7 @@ def discard_chosen_letters(
 ) -> None:
     with explained_failures(), ledger.open() as book:
         chosen = config.choose(book)
-        discarded = book.letters.discard(chosen, config.note)
+        discarded = sum(one.letters.discard(chosen, config.note) for one in book.each)
     context.log.info(f"{discarded} letters are discarded; `resubmit` leaves their targets alone.")
     context.add_output_metadata(
         {"letters": len(chosen), "discarded": discarded, "resolved_before": len(chosen) - discarded}

@@ -7,31 +7,51 @@ from typing import Any
 
 import dagster as dg
 
-from scraper_pipeline.assets.figures import materialised_revision, preview, submission_figures
+from scraper_pipeline.assets.figures import (
+    limit_figures,
+    materialised_revision,
+    preview,
+    submission_figures,
+)
 from scraper_pipeline.assets.holding import (
     HELD_LEASE,
-    REFUSED_LEASE,
+    is_refused,
     pausing_after_refusals,
     show_what_waits,
 )
-from scraper_pipeline.assets.results import IO_MANAGER, check_complete, check_stored_once, day_figures
+from scraper_pipeline.assets.results import (
+    IO_MANAGER,
+    check_complete,
+    check_stored_once,
+    day_figures,
+    settle_all,
+    settlement_of,
+)
 from scraper_pipeline.assets.submissions import POOL
 from scraper_pipeline.assets.targets import OWNERS
 from scraper_pipeline.ledger import JobOutcome, Ledger, Target
 from scraper_pipeline.lifecycle import (
-    EVERYWHERE,
     SETTLE_LEASE,
     SUBMIT_LEASE,
-    LifecyclePolicy,
+    Drain,
     Places,
-    Settlement,
     SweepReport,
-    pages_left,
     reconcile_jobs,
     submit_jobs,
 )
 from scraper_pipeline.partitions import DAYS
-from scraper_pipeline.resources import LedgerResource, ScraperResource, explained_failures, traced_step
+from scraper_pipeline.resources import (
+    OF_AN_ACCOUNT,
+    Accounts,
+    LedgerResource,
+    OpenAccount,
+    ScraperResource,
+    Setbacks,
+    explained_failures,
+    side_by_side,
+    traced_step,
+)
+from scraper_pipeline.settings import load_settings
 from scraper_pipeline.target_lists import InvalidTarget, make_target
 
 SWEEP_SECONDS = 240.0
@@ -39,27 +59,54 @@ SUBMIT_SECONDS = 120.0
 SETTLE_SECONDS = 180.0
 WATCHED_DAYS = 400
 SHOWN = 50
+_STOPPED_TAG = "scraper/stopped"
 
 
 @dg.op(out=dg.Out(dg.Nothing), pool=POOL)
-def sweep(context: dg.OpExecutionContext, ledger: LedgerResource, scraper: ScraperResource) -> None:
+def sweep(context: dg.OpExecutionContext, scraper: ScraperResource) -> None:
     """Compares the ledger with the service's list of jobs, and makes news of what ended unheard of."""
-    policy = scraper.policy()
 
-    async def reconcile(book: Ledger) -> SweepReport:
-        async with scraper.open_client() as client:
+    async def reconcile(account: OpenAccount) -> SweepReport:
+        policy = account.policy()
+        async with account.open_client() as client:
             adopt = _target_of if policy.adopt_jobs else None
-            return await reconcile_jobs(book, client, policy, make_target=adopt, seconds=SWEEP_SECONDS)
+            return await reconcile_jobs(
+                account.ledger, client, policy, make_target=adopt, seconds=SWEEP_SECONDS
+            )
 
-    with traced_step(context, "sweep"), explained_failures(), ledger.open() as book:
-        report = asyncio.run(reconcile(book))
-    context.log.info(
-        f"Swept {report.listed} jobs with {report.requests} requests: {report.ended} ended unheard of."
-    )
-    if report.unresolved_because:
-        context.log.warning(f"Lost answers could not be resolved: {report.unresolved_because}")
-    if not report.is_whole:
-        context.log.warning("The service did not list every job; the next sweep begins there again.")
+    with traced_step(context, "sweep"), explained_failures(), scraper.open() as accounts:
+        setbacks = Setbacks(accounts.are_several)
+        answers = asyncio.run(side_by_side(_in_use(accounts), reconcile))
+    for name, report in answers.items():
+        if isinstance(report, Exception):
+            with explained_failures():
+                setbacks.note(name, report)
+            continue
+        named = accounts.told(name)
+        context.log.info(
+            f"{named}Swept {report.listed} jobs with {report.requests} requests: {report.ended} ended unheard of."
+        )
+        if report.unresolved_because:
+            context.log.warning(f"{named}Lost answers could not be resolved: {report.unresolved_because}")
+        if not report.is_whole:
+            context.log.warning(
+                f"{named}The service did not list every job; the next sweep begins there again."
+            )
+    _note_stopped(context, setbacks)
+
+
+def _note_stopped(context: dg.OpExecutionContext, setbacks: Setbacks) -> None:
+    """Say what stopped some accounts; the run fails for it at its end, when the others have had all of it."""
+    if setbacks.told:
+        context.log.error(setbacks.told)
+        context.instance.add_run_tags(context.run_id, {_STOPPED_TAG: setbacks.told})
+
+
+def _in_use(accounts: Accounts) -> list[OpenAccount]:
+    """The accounts that anything was ever planned for; the only one, whatever was."""
+    if not accounts.are_several:
+        return list(accounts)
+    return [account for account in accounts if account.ledger.progress.revisions(limit=1)]
 
 
 def _target_of(url: str) -> Target | None:
@@ -70,34 +117,49 @@ def _target_of(url: str) -> Target | None:
 
 
 @dg.op(ins={"swept": dg.In(dg.Nothing)}, out=dg.Out(dg.Nothing), pool=POOL)
-def submit_due(context: dg.OpExecutionContext, ledger: LedgerResource, scraper: ScraperResource) -> None:
+def submit_due(context: dg.OpExecutionContext, scraper: ScraperResource) -> None:
     """Submits what is planned and due, next attempts above all, where no submit run is at it."""
-    policy = scraper.policy()
+    with traced_step(context, "submit_due"), explained_failures(), scraper.open() as accounts:
+        busy = accounts.ledger.leases.live(SUBMIT_LEASE)
+        due: dict[str, list[str]] = {}
+        for account in accounts:
+            held = busy | account.ledger.leases.live(HELD_LEASE)
+            pending = [one.partition_key for one in account.ledger.progress.partitions_to_submit()]
+            if is_refused(account):
+                context.log.warning(
+                    f"{accounts.told(account.name)}The account was refused within the last minutes: nothing is "
+                    "submitted for now."
+                )
+            elif days := [day for day in pending if day not in held]:
+                due[account.name] = days
 
-    async def submit(book: Ledger, days: Sequence[str]) -> None:
-        seconds = SUBMIT_SECONDS / len(days)
-        async with scraper.open_client() as client:
-            places = Places.of(client, policy)
-            for day in days:
-                report = await submit_jobs(book, client, day, policy, seconds=seconds, places=places)
-                context.log.info(f"{day}: {report.accepted} accepted, {report.refused} refused.")
-                if report.held_by:
-                    context.log.warning(
-                        f"{day}: the rest stays planned, held by {', '.join(report.held_by)}."
-                    )
+        async def submit(account: OpenAccount) -> None:
+            days, policy = due[account.name], account.policy()
+            with pausing_after_refusals(account.ledger):
+                async with account.open_client() as client:
+                    places = Places.of(client, policy)
+                    for day in days:
+                        report = await submit_jobs(
+                            account.ledger,
+                            client,
+                            day,
+                            policy,
+                            seconds=SUBMIT_SECONDS / len(days),
+                            places=places,
+                        )
+                        named = f"{accounts.told(account.name)}{day}"
+                        context.log.info(f"{named}: {report.accepted} accepted, {report.refused} refused.")
+                        if report.held_by:
+                            context.log.warning(
+                                f"{named}: the rest stays planned, held by {', '.join(report.held_by)}."
+                            )
 
-    with traced_step(context, "submit_due"), explained_failures(), ledger.open() as book:
-        busy = book.leases.live(SUBMIT_LEASE) | book.leases.live(HELD_LEASE)
-        pending = [one.partition_key for one in book.progress.partitions_to_submit()]
-        if EVERYWHERE in book.leases.live(REFUSED_LEASE):
-            context.log.warning(
-                "The account was refused within the last minutes: nothing is submitted for now."
-            )
-            return
-        if days := [day for day in pending if day not in busy]:
-            with pausing_after_refusals(context, book, policy):
-                asyncio.run(submit(book, days))
-            show_what_waits(context, book, policy)
+        if due:
+            answers = asyncio.run(side_by_side([one for one in accounts if one.name in due], submit))
+            show_what_waits(context, accounts)
+            setbacks = Setbacks(accounts.are_several)
+            setbacks.note_all({name: error for name, error in answers.items() if error is not None})
+            _note_stopped(context, setbacks)
 
 
 @dg.op(
@@ -109,46 +171,50 @@ def submit_due(context: dg.OpExecutionContext, ledger: LedgerResource, scraper: 
     pool=POOL,
 )
 def settle_found(
-    context: dg.OpExecutionContext, ledger: LedgerResource, scraper: ScraperResource
+    context: dg.OpExecutionContext, scraper: ScraperResource
 ) -> Iterator[dg.Output[Iterator[Sequence[JobOutcome]]]]:
     """Settles the news that is there, of any day, where no settle run is at it."""
-    yield dg.Output(_outcomes(context, ledger, scraper.policy(), scraper))
+    yield dg.Output(_outcomes(context, scraper))
 
 
-def _outcomes(
-    context: dg.OpExecutionContext,
-    ledger: LedgerResource,
-    policy: LifecyclePolicy,
-    scraper: ScraperResource,
-) -> Iterator[Sequence[JobOutcome]]:
-    at_once = replace(policy, drain=SETTLE_SECONDS, drain_quiet=0.0)
-    with traced_step(context, "settle_found"), ledger.open() as book:
-        busy = book.leases.live(SETTLE_LEASE)
-        days = [one.partition_key for one in book.progress.partitions_to_settle()]
-        days = [day for day in days if day not in busy]
-        if days:
-            yield from Settlement(book, scraper.open_client, days, at_once).outcomes()
+def _outcomes(context: dg.OpExecutionContext, scraper: ScraperResource) -> Iterator[Sequence[JobOutcome]]:
+    with traced_step(context, "settle_found"), scraper.open() as accounts:
+        busy, found = accounts.ledger.leases.live(SETTLE_LEASE), {}
+        for account in accounts:
+            if accounts.are_several:
+                account.ledger.news.take_over()
+            days = [one.partition_key for one in account.ledger.progress.partitions_to_settle()]
+            if days := [day for day in days if day not in busy]:
+                at_once = replace(account.policy(), drain=SETTLE_SECONDS, drain_quiet=0.0)
+                found[account.name] = settlement_of(account, days, at_once)
+        if found:
+            setbacks = yield from settle_all(accounts, Drain(found, OF_AN_ACCOUNT), context)
+            _note_stopped(context, setbacks)
 
 
 @dg.op(ins={"settled": dg.In(dg.Nothing)}, out=dg.Out(dg.Nothing, io_manager_key=IO_MANAGER))
-def conclude_sweep(context: dg.OpExecutionContext, ledger: LedgerResource, scraper: ScraperResource) -> None:
+def conclude_sweep(context: dg.OpExecutionContext, scraper: ScraperResource) -> None:
     """Shows what the sweep found, and turns the days green that are done since."""
-    with explained_failures(), ledger.open() as book:
-        for event in _conclusions(context.instance, book, scraper.policy()):
+    with explained_failures(), scraper.open() as accounts:
+        for event in _conclusions(context.instance, accounts):
             context.log_event(event)  # type: ignore[arg-type]  # it takes evaluations of checks, too
-        context.add_output_metadata(sweep_figures(book))
+        context.add_output_metadata(sweep_figures(accounts.ledger))
+    run = context.instance.get_run_by_id(context.run_id)
+    if run and (stopped := run.tags.get(_STOPPED_TAG)):
+        raise dg.Failure(stopped)
 
 
 def _conclusions(
-    instance: dg.DagsterInstance, ledger: Ledger, policy: LifecyclePolicy
+    instance: dg.DagsterInstance, accounts: Accounts
 ) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
     """Materialisations of the days that are done in the ledger and not green, if the blocking checks hold."""
+    ledger = accounts.ledger
     for changed in ledger.progress.revisions(WATCHED_DAYS):
         day, progress = changed.partition_key, ledger.progress.of(changed.partition_key)
         if not progress.targets or not DAYS.has_partition_key(day):
             continue
         if progress.is_accepted and not materialised_revision(instance, "submitted_jobs", day):
-            figures = submission_figures(ledger, day, pages_left(ledger, policy))
+            figures = submission_figures(ledger, day, limit_figures(accounts))
             yield dg.AssetMaterialization("submitted_jobs", partition=day, metadata=dict(figures))
         if (
             not progress.is_settled
@@ -220,8 +286,8 @@ def reconciliation() -> dg.Output[None]:
     asset="reconciliation",
     description="No job has been unsettled for longer than SCRAPER_UNSETTLED_ALERT_SECONDS.",
 )
-def nothing_is_overdue(ledger: LedgerResource, scraper: ScraperResource) -> dg.AssetCheckResult:
-    bound = scraper.policy().unsettled_alert
+def nothing_is_overdue(ledger: LedgerResource) -> dg.AssetCheckResult:
+    bound = load_settings().unsettled_alert_seconds
     with explained_failures(), ledger.open() as book:
         oldest = book.sweeps.oldest_unsettled_seconds()
     return dg.AssetCheckResult(

@@ -1,6 +1,6 @@
 """The assets ``stored_results`` and ``dead_letters``: what became of a day's jobs, decided by one commit."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 import dagster as dg
@@ -9,9 +9,18 @@ from scraper_pipeline.assets.figures import checked_days, letter_figures, result
 from scraper_pipeline.assets.submissions import POOL
 from scraper_pipeline.assets.targets import OWNERS
 from scraper_pipeline.ledger import JobOutcome, Ledger
-from scraper_pipeline.lifecycle import Settlement
+from scraper_pipeline.lifecycle import Drain, LifecyclePolicy, Settlement
 from scraper_pipeline.partitions import DAYS, ONE_RUN
-from scraper_pipeline.resources import LedgerResource, ScraperResource, explained_failures, traced_step
+from scraper_pipeline.resources import (
+    OF_AN_ACCOUNT,
+    Accounts,
+    LedgerResource,
+    OpenAccount,
+    ScraperResource,
+    Setbacks,
+    explained_failures,
+    traced_step,
+)
 
 IO_MANAGER = "idempotency_io_manager"
 MOST_PARKED = 0.10
@@ -26,21 +35,39 @@ MOST_PARKED = 0.10
     pool=POOL,
 )
 def settle(
-    context: dg.OpExecutionContext, ledger: LedgerResource, scraper: ScraperResource
+    context: dg.OpExecutionContext, scraper: ScraperResource
 ) -> Iterator[dg.Output[Iterator[Sequence[JobOutcome]]]]:
     """Hands the IO manager a stream of outcomes, which drains news until it has been quiet for a while."""
-    yield dg.Output(_outcomes(context, ledger, scraper))
+    yield dg.Output(_outcomes(context, scraper))
 
 
-def _outcomes(
-    context: dg.OpExecutionContext, ledger: LedgerResource, scraper: ScraperResource
-) -> Iterator[Sequence[JobOutcome]]:
-    with traced_step(context, "settle"), ledger.open() as book:
-        settlement = Settlement(book, scraper.open_client, list(context.partition_keys), scraper.policy())
-        yield from settlement.outcomes()
-    if settlement.unresolved_because:
-        context.log.warning(f"Lost answers could not be resolved: {settlement.unresolved_because}")
-    context.log.info(f"Drained with {settlement.requests_made} requests.")
+def _outcomes(context: dg.OpExecutionContext, scraper: ScraperResource) -> Iterator[Sequence[JobOutcome]]:
+    with traced_step(context, "settle"), scraper.open() as accounts:
+        days = list(context.partition_keys)
+        drain = Drain({one.name: settlement_of(one, days, one.policy()) for one in accounts}, OF_AN_ACCOUNT)
+        setbacks = yield from settle_all(accounts, drain, context)
+        setbacks.tell()
+
+
+def settle_all(
+    accounts: Accounts, drain: Drain, context: dg.OpExecutionContext
+) -> Generator[Sequence[JobOutcome], None, Setbacks]:
+    """The outcomes of a drain; at its end the log is told what it took, and what stopped some accounts is returned."""
+    yield from drain.outcomes()
+    for name, settlement in drain.settlements.items():
+        if settlement.unresolved_because:
+            context.log.warning(
+                f"{accounts.told(name)}Lost answers could not be resolved: {settlement.unresolved_because}"
+            )
+    context.log.info(f"Drained with {drain.requests_made} requests.")
+    setbacks = Setbacks(accounts.are_several)
+    setbacks.note_all(drain.stopped)
+    return setbacks
+
+
+def settlement_of(account: OpenAccount, days: Sequence[str], policy: LifecyclePolicy) -> Settlement:
+    """The settlement of an account's part of some days."""
+    return Settlement(account.ledger, account.open_client, days, policy)
 
 
 @dg.op(

@@ -1,7 +1,8 @@
 """The asset ``spend``: what each day has cost, beside what the service says, and whether the month's pages last."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
@@ -13,13 +14,14 @@ from scraper_pipeline.ledger import Ledger, Outcome, Spent
 from scraper_pipeline.lifecycle import (
     Comparison,
     MonthForecast,
+    altogether,
     compare_costs,
     forecast_month,
     span_of,
 )
 from scraper_pipeline.partitions import DAYS, ONE_RUN
-from scraper_pipeline.resources import LedgerResource, ScraperResource, explained_failures, open_client
-from scraper_pipeline.settings import Settings, load_settings
+from scraper_pipeline.resources import OpenAccount, ScraperResource, explained_failures
+from scraper_pipeline.settings import SettingsError, load_settings
 
 FAILED = (Outcome.RETRIED, Outcome.PARKED, Outcome.GIVEN_UP)
 ADDS_UP, LASTS = "agrees_with_the_service", "month_lasts"
@@ -50,35 +52,43 @@ ADDS_UP, LASTS = "agrees_with_the_service", "month_lasts"
         "above all. Run by spend_schedule four times a day; it changes nothing. `scraper-pipeline costs` tells more."
     ),
 )
-def spend(
-    context: dg.AssetExecutionContext, ledger: LedgerResource, scraper: ScraperResource
-) -> dg.MaterializeResult:  # type: ignore[type-arg]  # with checks Dagster reads no argument of it
-    settings, compared = load_settings(), []
-    with explained_failures(), ledger.open() as book:
-        forecast = forecast_month(book, scraper.policy())
+def spend(context: dg.AssetExecutionContext, scraper: ScraperResource) -> dg.MaterializeResult:  # type: ignore[type-arg]  # with checks Dagster reads no argument of it
+    compared: list[Comparison] = []
+    with explained_failures(), scraper.open() as accounts:
+        forecasts = [forecast_month(one.ledger, one.policy()) for one in accounts]
         for day in context.partition_keys:
             of_day = date.fromisoformat(day)
-            compared.append(compare_span(book, settings, of_day, of_day))
-            figures = spend_figures(book, settings, of_day, compared[-1], forecast)
+            found = compare_span(accounts, of_day, of_day)
+            figures = spend_figures(accounts.ledger, of_day, found, forecasts)
             context.add_asset_metadata(figures, asset_key="spend", partition_key=day)
-            if compared[-1].untold_because:
-                context.log.warning(
-                    f"The service does not tell its statistics: {compared[-1].untold_because}"
-                )
-    return dg.MaterializeResult(check_results=[check_adds_up(compared), check_lasts(forecast)])
+            for one in found:
+                if one.untold_because:
+                    context.log.warning(
+                        f"{accounts.told(one.account)}The service does not tell its statistics: {one.untold_because}"
+                    )
+            compared += found
+    return dg.MaterializeResult(check_results=[check_adds_up(compared), check_lasts(forecasts)])
 
 
-def compare_span(ledger: Ledger, settings: Settings, first: date, last: date) -> Comparison:
-    """The days' costs beside the service's statistics, which are left out where no key is set."""
-    start, end = span_of(first, last, settings.timezone)
+def compare_span(accounts: Iterable[OpenAccount], first: date, last: date) -> list[Comparison]:
+    """Each account's costs of the days beside its own statistics at the service; without these where it has no key."""
 
-    async def compare() -> Comparison:
-        if settings.api_key is None:
-            return await compare_costs(ledger, None, start, end)
-        async with open_client(settings) as client:
-            return await compare_costs(ledger, client, start, end)
+    async def compare(account: OpenAccount) -> Comparison:
+        start, end = span_of(first, last, account.settings.timezone)
+        if not account.key.is_told:
+            return await compare_costs(account.ledger, None, start, end)
+        try:
+            client = account.open_client()
+        except SettingsError as error:
+            untold = await compare_costs(account.ledger, None, start, end)
+            return replace(untold, untold_because=str(error))
+        async with client:
+            return await compare_costs(account.ledger, client, start, end)
 
-    return asyncio.run(compare())
+    async def compare_all() -> list[Comparison]:
+        return list(await asyncio.gather(*map(compare, accounts)))
+
+    return asyncio.run(compare_all())
 
 
 def totals(spent: Sequence[Spent]) -> dict[str, int]:
@@ -93,23 +103,22 @@ def totals(spent: Sequence[Spent]) -> dict[str, int]:
 
 
 def spend_figures(
-    ledger: Ledger, settings: Settings, day: date, compared: Comparison, forecast: MonthForecast
+    ledger: Ledger, day: date, compared: Sequence[Comparison], forecasts: Sequence[MonthForecast]
 ) -> dict[str, Any]:
-    """What the asset shows of a day; what the service does not tell is not in it."""
-    start, end = span_of(day, day, settings.timezone)
-    spent = ledger.costs.spent(start, end)
+    """What the asset shows of a day, over all accounts; what the service does not tell is not in it."""
+    start, end = span_of(day, day, load_settings().timezone)
+    spent, total = ledger.costs.spent(start, end), altogether(compared)
     by_attempt = ledger.costs.spent(start, end, "attempt")
     later = sum(one.pages for one in by_attempt if one.key != "1")
     shown: dict[str, Any] = {
         **totals(spent),
         "pages_paid_later_attempts": later,
-        "pages_charged": compared.charged,
-        "difference": compared.difference,
-        "unexplained": compared.unexplained,
-        "month_pages": forecast.committed,
-        "month_pages_expected": forecast.expected,
-        "pages_a_day": round(forecast.pages_a_day, 1),
-        "month_page_limit": forecast.limit,
+        "pages_charged": total.charged,
+        "difference": total.difference,
+        "unexplained": None if total.charged is None else sum(one.unexplained or 0 for one in compared),
+        **_month(forecasts),
+        "month_page_limit": forecasts[0].limit,
+        **{f"month_page_limit_{one.account}": one.limit for one in forecasts[1:]},
         "by_outcome": preview(
             [{"outcome": one.outcome, "attempts": one.attempts, "pages_paid": one.pages} for one in spent]
         ),
@@ -124,9 +133,30 @@ def spend_figures(
                 for one in by_attempt
             ]
         ),
-        "may_explain": preview([{"what": what, "pages": pages} for what, pages in explanations(compared)]),
+        "may_explain": preview([{"what": what, "pages": pages} for what, pages in explanations(total)]),
     }
+    if len(compared) > 1:
+        shown["by_account"] = preview([_of_account(*both) for both in zip(compared, forecasts, strict=True)])
     return {name: value for name, value in shown.items() if value is not None}
+
+
+def _month(forecasts: Sequence[MonthForecast]) -> dict[str, float]:
+    return {
+        "month_pages": sum(one.committed for one in forecasts),
+        "month_pages_expected": sum(one.expected for one in forecasts),
+        "pages_a_day": round(sum(one.pages_a_day for one in forecasts), 1),
+    }
+
+
+def _of_account(compared: Comparison, forecast: MonthForecast) -> dict[str, Any]:
+    return {
+        "account": compared.account,
+        "pages_paid": compared.paid,
+        "pages_charged": compared.charged,
+        "unexplained": compared.unexplained,
+        "month_pages": forecast.committed,
+        "month_page_limit": forecast.limit,
+    }
 
 
 def explanations(compared: Comparison) -> list[tuple[str, int]]:
@@ -151,8 +181,10 @@ def check_adds_up(compared: Sequence[Comparison]) -> dg.AssetCheckResult:
     said = None
     if off:
         pages = sum(one.unexplained or 0 for one in off)
+        accounts = dict.fromkeys(one.account for one in off)
         said = (
-            f"{abs(pages)} pages {'more' if pages > 0 else 'less'} were charged than the ledger accounts for. "
+            _named(accounts, compared)
+            + f"{abs(pages)} pages {'more' if pages > 0 else 'less'} were charged than the ledger accounts for. "
             + (
                 "Synchronous extractions and other programs' jobs are in no ledger: is the key used elsewhere?"
                 if pages > 0
@@ -175,21 +207,25 @@ def check_adds_up(compared: Sequence[Comparison]) -> dg.AssetCheckResult:
     )
 
 
-def check_lasts(forecast: MonthForecast) -> dg.AssetCheckResult:
-    """Warns when the month's pages will be used up before the month is over."""
-    ends = forecast.runs_out_on
+def _named(accounts: Iterable[str], of: Sequence[Comparison | MonthForecast]) -> str:
+    """The accounts that something is said of, if there are others."""
+    return f"{', '.join(accounts)}: " if len({one.account for one in of}) > 1 else ""
+
+
+def check_lasts(forecasts: Sequence[MonthForecast]) -> dg.AssetCheckResult:
+    """Warns when the pages that an account has for the month will be used up before the month is over."""
+    ending = [one for one in forecasts if one.runs_out_on]
+    said = [
+        _named([one.account], forecasts)
+        + f"SCRAPER_MONTHLY_PAGE_LIMIT ({one.limit} pages) will be used up on {one.runs_out_on}, at "
+        f"{one.pages_a_day:.0f} pages a day; {one.committed} are used. What is beyond stays planned."
+        for one in ending
+    ]
     return dg.AssetCheckResult(
         asset_key="spend",
         check_name=LASTS,
-        passed=ends is None,
+        passed=not ending,
         severity=dg.AssetCheckSeverity.WARN,
-        description=None
-        if ends is None
-        else f"SCRAPER_MONTHLY_PAGE_LIMIT ({forecast.limit} pages) will be used up on {ends}, at "
-        f"{forecast.pages_a_day:.0f} pages a day; {forecast.committed} are used. What is beyond stays planned.",
-        metadata={
-            "month_pages": forecast.committed,
-            "month_pages_expected": forecast.expected,
-            "pages_a_day": round(forecast.pages_a_day, 1),
-        },
+        description=" ".join(said) or None,
+        metadata={**_month(forecasts)},
     )

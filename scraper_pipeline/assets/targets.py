@@ -13,7 +13,13 @@ from scraper_pipeline.assets.figures import checked_days, preview, progress_figu
 from scraper_pipeline.assets.holding import hold_if_bounded
 from scraper_pipeline.ledger import Ledger, PlannedList, PlanReport, Target
 from scraper_pipeline.partitions import DAYS, ONE_RUN
-from scraper_pipeline.resources import LedgerResource, TargetListResource, explained_failures
+from scraper_pipeline.resources import (
+    Accounts,
+    LedgerResource,
+    ScraperResource,
+    TargetListResource,
+    explained_failures,
+)
 from scraper_pipeline.target_lists import Duplicate, Rejected, TargetList, TargetListError
 
 OWNERS = ["team:data-engineering"]
@@ -41,8 +47,12 @@ class _Planning:
     report: PlanReport = field(default_factory=lambda: PlanReport(0, 0))
     error: str | None = None
 
-    def run(self, ledger: Ledger) -> None:
-        """Plan the list; what keeps it from being read to its end keeps no other list from being planned."""
+    def run(self, accounts: Accounts) -> None:
+        """Plan the list for its account; what keeps it from being read to its end keeps no other from being planned."""
+        ledger = accounts[self.target_list.account].ledger
+        for other in accounts:
+            if other.name != self.target_list.account:
+                other.ledger.lists.leave(self.day, self.target_list.name)
         try:
             self.report = ledger.submissions.plan(self.day, self._targets(), self.target_list.terms)
         except TargetListError as error:
@@ -94,16 +104,17 @@ class _Planning:
 def targets(
     context: dg.AssetExecutionContext,
     config: TargetsConfig,
-    ledger: LedgerResource,
+    scraper: ScraperResource,
     target_list: TargetListResource,
 ) -> Iterator[dg.AssetObservation | dg.AssetMaterialization | dg.MaterializeResult[None]]:
-    with explained_failures(), ledger.open() as book:
-        hold_if_bounded(context, book)
+    with explained_failures(), scraper.open() as accounts:
+        book = accounts.ledger
+        hold_if_bounded(context, accounts)
         days = list(context.partition_keys)
-        lists = _open_lists(target_list, book, days, config)
+        lists = _open_lists(target_list, accounts, days, config)
         plannings = [_Planning(one, day) for day in days for one in lists]
         for planning in plannings:
-            planning.run(book)
+            planning.run(accounts)
             planning.tell(context)
         shown = {day: _figures(book, day, [one for one in plannings if one.day == day]) for day in days}
         failed, errors = (
@@ -121,14 +132,15 @@ def targets(
 
 
 def _open_lists(
-    resource: TargetListResource, ledger: Ledger, days: Sequence[str], config: TargetsConfig
+    resource: TargetListResource, accounts: Accounts, days: Sequence[str], config: TargetsConfig
 ) -> Sequence[TargetList]:
     try:
         return resource.lists(config.lists)
     except TargetListError:
         for day in days:  # so that the sensor goes on with what is planned
             for name in config.lists:
-                ledger.lists.fail(day, name)
+                for account in accounts:
+                    account.ledger.lists.fail(day, name)
         raise
 
 

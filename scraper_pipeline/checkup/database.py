@@ -1,8 +1,10 @@
 """Whether the ledger's database can be reached and is as this release needs it; nothing is migrated."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
+from scraper_pipeline.checkup.accounts import judge_rows
 from scraper_pipeline.checkup.disks import existing_parent, free_bytes, network_file_system
 from scraper_pipeline.checkup.findings import Finding, Subject
 from scraper_pipeline.ledger.condition import LedgerCondition, look_at_ledger, sqlite_file
@@ -17,8 +19,8 @@ _USE_LZ4 = " and ".join(
 )
 
 
-def check_ledger(settings: Settings) -> list[Finding]:
-    """What can be said of the ledger that the settings name."""
+def check_ledger(settings: Settings, accounts: Sequence[str]) -> list[Finding]:
+    """What can be said of the ledger that the settings name, and of its rows of other accounts than these."""
     url, where = settings.ledger_url.get_secret_value(), settings.ledger_location
     path = sqlite_file(url)
     found = [] if path is None else check_disk(path)
@@ -29,7 +31,8 @@ def check_ledger(settings: Settings) -> list[Finding]:
     if path is not None and not all(os.access(one, os.W_OK) for one in (path, path.parent)):
         found.append(_unwritable(path))
     try:
-        return [*judge_condition(look_at_ledger(url), where), *found]
+        condition = look_at_ledger(url)
+        return [*judge_condition(condition, where), *judge_rows(condition.accounts, accounts), *found]
     except LedgerUnavailable as error:
         return [_LEDGER.problem(str(error), "Check SCRAPER_LEDGER_URL, and that the database is up."), *found]
 

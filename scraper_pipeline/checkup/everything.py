@@ -1,10 +1,13 @@
 """The whole check-up, but for what costs a page."""
 
+import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+from scraper_pipeline.checkup.accounts import check_named
 from scraper_pipeline.checkup.automation import declared_automation
 from scraper_pipeline.checkup.dagster_home import check_dagster
 from scraper_pipeline.checkup.database import check_ledger
@@ -13,10 +16,10 @@ from scraper_pipeline.checkup.kept_secrets import check_webhook_secrets
 from scraper_pipeline.checkup.lists import check_target_lists
 from scraper_pipeline.checkup.service import check_service
 from scraper_pipeline.checkup.variables import check_settings
-from scraper_pipeline.resources import open_client
-from scraper_pipeline.settings import Settings, project_folder
+from scraper_pipeline.resources import Account, named_accounts
+from scraper_pipeline.settings import Settings, SettingsError, project_folder
 
-_KEY = Subject("key")
+_KEY, _ACCOUNTS = Subject("key"), Subject("accounts")
 
 
 async def check_everything(environ: Mapping[str, str]) -> tuple[Settings | None, list[Finding]]:
@@ -26,9 +29,22 @@ async def check_everything(environ: Mapping[str, str]) -> tuple[Settings | None,
     """
     settings, found = check_settings(environ)
     if settings is not None:
-        found += check_target_lists(str(settings.targets), datetime.now(ZoneInfo(settings.timezone)).date())
-        found += check_ledger(settings)
-        found += await _check_service(settings)
+        accounts: tuple[Account, ...] = ()
+        names = ["default"]
+        try:
+            accounts = named_accounts(settings)
+        except SettingsError as error:
+            found.append(
+                _ACCOUNTS.problem(str(error), "Correct the file: docs/accounts.md tells what it takes.")
+            )
+        else:
+            names = [account.name for account in accounts]
+            found += check_named(accounts)
+        today = datetime.now(ZoneInfo(settings.timezone)).date()
+        found += check_target_lists(str(settings.targets), today, names)
+        found += check_ledger(settings, names)
+        for checked in await asyncio.gather(*(_check_service(one, len(names) > 1) for one in accounts)):
+            found += checked
         found += check_webhook_secrets(settings, datetime.now(UTC))
     chosen = environ.get("DAGSTER_HOME", "").strip()
     home = Path(chosen) if chosen else project_folder() / "var" / "dagster"
@@ -37,13 +53,19 @@ async def check_everything(environ: Mapping[str, str]) -> tuple[Settings | None,
     return settings, found
 
 
-async def _check_service(settings: Settings) -> list[Finding]:
-    if settings.api_key is None:
-        return [
-            _KEY.problem(
-                "GEONODE_SCRAPER_API_KEY is not set.",
-                "Set it to the key that the dashboard shows; `make demo` and `make dev` do without.",
-            )
-        ]
-    async with open_client(settings) as client:
-        return await check_service(client, settings.clock_skew_seconds)
+async def _check_service(account: Account, is_one_of_several: bool) -> list[Finding]:
+    if not account.key.is_told:
+        said, advice = "GEONODE_SCRAPER_API_KEY is not set", "Set it to the key that the dashboard shows"
+        if is_one_of_several:
+            told = f"{said}: lists that name no account can't be submitted."
+            return [_KEY.warning(told, f"{advice}, unless every list names another account.")]
+        return [_KEY.problem(f"{said}.", f"{advice}; `make demo` and `make dev` do without.")]
+    try:
+        client = account.open_client()
+    except SettingsError as error:
+        return [_KEY.problem(f"{error}.", "Correct what the message names.")]
+    async with client:
+        found = await check_service(client, account.settings.clock_skew_seconds)
+    if not is_one_of_several:
+        return found
+    return [replace(one, said=f"{account.name}: {one.said}") for one in found]

@@ -4,17 +4,23 @@ from collections.abc import Sequence
 from datetime import date
 
 from scraper_pipeline.checkup.findings import Finding, Subject
-from scraper_pipeline.ledger import Target
+from scraper_pipeline.ledger import Scope, Target
 from scraper_pipeline.target_lists import Duplicate, Rejected, TargetList, TargetListError, load_target_lists
 
 _TARGETS = Subject("targets")
 _SHOWN = 3
+DEFAULT_ACCOUNT = Scope().account
 
 
-def check_target_lists(location: str, day: date) -> list[Finding]:
-    """A finding for each list at a location: read to its end, as a submission of the day would."""
+def check_target_lists(
+    location: str, day: date, accounts: Sequence[str] = (DEFAULT_ACCOUNT,)
+) -> list[Finding]:
+    """A finding for each list at a location: read to its end, as a submission of the day would.
+
+    Each has to be of one of these accounts.
+    """
     try:
-        return [_check(one, location, day) for one in load_target_lists(location)]
+        return [_check(one, location, day) for one in load_target_lists(location, accounts)]
     except TargetListError as error:
         return [_TARGETS.problem(_sentence(str(error)), "Correct the file, or set SCRAPER_TARGETS.")]
 

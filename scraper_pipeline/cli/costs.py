@@ -11,17 +11,17 @@ from rich.markup import escape
 from rich.table import Table
 
 from scraper_pipeline.assets.spend import compare_span, explanations, totals
+from scraper_pipeline.cli.accounts import account_option, chosen_accounts
 from scraper_pipeline.cli.common import clear_errors, json_option, out, print_json
 from scraper_pipeline.ledger import Ledger, Spent
-from scraper_pipeline.lifecycle import Comparison, MonthForecast, forecast_month, span_of
-from scraper_pipeline.resources import lifecycle_policy, open_ledger
+from scraper_pipeline.lifecycle import Comparison, MonthForecast, altogether, forecast_month, span_of
 from scraper_pipeline.settings import Settings, load_settings
 from scraper_pipeline.target_lists.columns import LIST_LABEL
 
 _MOST_DAYS = 366
 _DAY = click.DateTime(["%Y-%m-%d"])
 _COLUMNS = ("attempts", "failed", "in_flight", "pages_paid", "pages_paid_empty", "pages_charged")
-_BY = ("day", "list", "outcome", "attempt")
+_BY = ("day", "list", "account", "outcome", "attempt")
 _NO_LABEL = "(none)"
 
 
@@ -32,12 +32,15 @@ _NO_LABEL = "(none)"
     "--by",
     default="day",
     show_default=True,
-    metavar="day|list|outcome|attempt|label:NAME",
+    metavar="day|list|account|outcome|attempt|label:NAME",
     help="What the pages are counted by.",
 )
+@account_option
 @json_option
 @clear_errors
-def costs(since: datetime | None, until: datetime | None, by: str, as_json: bool) -> None:
+def costs(
+    since: datetime | None, until: datetime | None, by: str, account: str | None, as_json: bool
+) -> None:
     """Show the pages that were paid for, by when they were sent, beside the service's own statistics.
 
     Failed attempts are not charged. `--by outcome` tells what became of every attempt.
@@ -50,19 +53,22 @@ def costs(since: datetime | None, until: datetime | None, by: str, as_json: bool
         raise click.UsageError(f"--by takes {', '.join(_BY)} or label:NAME, such as label:topic; not {by!r}")
     if not timedelta() <= last - first < timedelta(days=_MOST_DAYS):
         raise click.UsageError(f"--since and --until take days in this order, at most {_MOST_DAYS} of them")
-    with open_ledger(settings) as ledger:
-        compared = compare_span(ledger, settings, first, last)
-        rows = _rows(ledger, settings, first, last, by, compared)
+    with chosen_accounts(settings, account) as (accounts, meant):
+        ledger = accounts.ledger if account is None else meant[0].ledger
+        compared = compare_span(meant, first, last)
+        charged = altogether(compared)
+        rows = _rows(ledger, settings, first, last, by, charged)
         total = totals(ledger.costs.spent(*span_of(first, last, settings.timezone)))
-        forecast = forecast_month(ledger, lifecycle_policy(settings))
+        forecasts = [forecast_month(one.ledger, one.policy()) for one in meant]
     if as_json:
-        print_json(_report(first, last, by, rows, total, compared, forecast))
+        print_json(_report(first, last, by, rows, total, compared, forecasts))
         return
-    _print_table(
-        by, rows, total if compared.charged is None else {**total, "pages_charged": compared.charged}
-    )
-    _tell_difference(compared)
-    _tell_month(forecast)
+    _print_table(by, rows, total if charged.charged is None else {**total, "pages_charged": charged.charged})
+    for one, forecast in zip(compared, forecasts, strict=True):
+        if len(compared) > 1:
+            click.echo(f"The account {one.account}:")
+        _tell_difference(one)
+        _tell_month(forecast)
 
 
 def _rows(
@@ -101,24 +107,28 @@ def _report(
     by: str,
     rows: Sequence[Mapping[str, Any]],
     total: Mapping[str, int],
-    compared: Comparison,
-    forecast: MonthForecast,
+    compared: Sequence[Comparison],
+    forecasts: Sequence[MonthForecast],
 ) -> dict[str, Any]:
-    return {
-        "since": first,
-        "until": last,
-        "by": by,
-        "rows": rows,
-        "total": total,
-        "service": {
-            "pages_charged": compared.charged,
-            "untold_because": compared.untold_because,
-            "difference": compared.difference,
-            "unexplained": compared.unexplained,
-            "may_explain": asdict(compared.uncounted),
-        },
-        "month": asdict(forecast),
+    report = {"since": first, "until": last, "by": by, "rows": rows, "total": total}
+    told = [
+        {"account": one.account, **_compared(one, forecast)}
+        for one, forecast in zip(compared, forecasts, strict=True)
+    ]
+    return {**report, "accounts": told} if len(told) > 1 else {**report, **told[0]}
+
+
+def _compared(compared: Comparison, forecast: MonthForecast) -> dict[str, Any]:
+    service = {
+        "pages_charged": compared.charged,
+        "untold_because": compared.untold_because,
+        "difference": compared.difference,
+        "unexplained": compared.unexplained,
+        "may_explain": asdict(compared.uncounted),
     }
+    month = asdict(forecast)
+    del month["account"]
+    return {"service": service, "month": month}
 
 
 def _print_table(by: str, rows: Sequence[Mapping[str, Any]], total: Mapping[str, int]) -> None:

@@ -10,6 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from scraper_pipeline.assets.holding import HELD_LEASE
+from scraper_pipeline.assets.letters import retry_in_turn
+from scraper_pipeline.cli.accounts import account_option, chosen_accounts, ledger_of
 from scraper_pipeline.cli.common import (
     IntRange,
     clear_errors,
@@ -26,8 +28,8 @@ from scraper_pipeline.ledger import (
     LetterState,
     SettledTarget,
 )
-from scraper_pipeline.lifecycle import PagesLeft, ResubmissionReport, pages_left, retry_letters
-from scraper_pipeline.resources import lifecycle_policy, open_client, open_ledger
+from scraper_pipeline.lifecycle import ResubmissionReport, pages_left
+from scraper_pipeline.resources import open_ledger
 from scraper_pipeline.settings import load_settings
 
 _LONGEST_NOTE = 500
@@ -53,12 +55,14 @@ def dead_letters() -> None:
     show_default=True,
     help="Letters that wait, that were discarded, whose target was tried again or stored since, or all.",
 )
+@account_option
 @json_option
 @clear_errors
-def list_letters(limit: int | None, state: str, as_json: bool, **given: Any) -> None:
+def list_letters(limit: int | None, state: str, account: str | None, as_json: bool, **given: Any) -> None:
     """Show dead letters, newest first."""
     which, of_state = read_filter(**given), LetterState(state)
-    with open_ledger(load_settings()) as ledger:
+    with ledger_of(load_settings(), account) as ledger:
+        are_several = len(ledger.scope.accounts) > 1
         which = with_known_codes(ledger, which)
         by_code = ledger.letters.count(which, of_state)
         letters = ledger.letters.find(which, of_state, limit or _LISTED)
@@ -69,10 +73,11 @@ def list_letters(limit: int | None, state: str, as_json: bool, **given: Any) -> 
     if not total:
         click.echo("There are none.")
         return
-    table = Table("id", "day", "code", "attempts", "url", "message")
+    table = Table("id", *(["account"] if are_several else []), "day", "code", "attempts", "url", "message")
     for letter in letters:
         row = (
             letter.letter_id,
+            *([letter.account] if are_several else []),
             letter.partition_key,
             letter.code,
             letter.attempts,
@@ -125,6 +130,7 @@ def show(letter_id: int, as_json: bool) -> None:
 @filter_options
 @click.option("--max-pages", type=IntRange(min=0), help="The most pages that this may cost.")
 @click.option("--yes", is_flag=True, help="Don't ask before what filters have chosen is planned again.")
+@account_option
 @json_option
 @clear_errors
 def retry(
@@ -132,6 +138,7 @@ def retry(
     limit: int | None,
     max_pages: int | None,
     yes: bool,
+    account: str | None,
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -139,8 +146,9 @@ def retry(
 
     Nothing is sent yet: runs of submit_jobs send what is planned. Discarded letters are retried only by ID.
     """
-    settings, which = load_settings(), read_filter(**given)
-    with open_ledger(settings) as ledger:
+    which = read_filter(**given)
+    with chosen_accounts(load_settings(), account) as (accounts, meant):
+        ledger = accounts.ledger if account is None else meant[0].ledger
         chosen = chosen_letters(ledger, letter_ids, which, limit)
         targets = ledger.resubmissions.parked_targets(chosen)
         pages = sum(target.most_pages for target in targets)
@@ -151,21 +159,21 @@ def retry(
                 f"Plan {'up to ' if is_bounded else ''}{counted(len(targets), 'target')} again, "
                 f"for at most {counted(bound, 'page')}?"
             )
-
-        async def ask() -> ResubmissionReport:
-            async with open_client(settings) as client:
-                return await retry_letters(ledger, client, chosen, max_pages)
-
-        report = asyncio.run(ask()) if targets else ResubmissionReport(resolved=len(chosen))
-        held, left = ledger.leases.live(HELD_LEASE), pages_left(ledger, lifecycle_policy(settings))
-    _tell_retried(report, targets, held, left, as_json)
+        report = asyncio.run(retry_in_turn(meant, chosen, max_pages))
+        held = ledger.leases.live(HELD_LEASE)
+        used_up = [
+            f"{accounts.told(one.name)}{bound_of_account}"
+            for one in meant
+            if (bound_of_account := pages_left(one.ledger, one.policy()).used_up)
+        ]
+    _tell_retried(report, targets, held, used_up, as_json)
 
 
 def _tell_retried(
     report: ResubmissionReport,
     targets: Sequence[SettledTarget],
     held: set[str],
-    left: PagesLeft,
+    used_up: Sequence[str],
     as_json: bool,
 ) -> None:
     days = sorted({target.partition_key for target in targets})
@@ -184,9 +192,9 @@ def _tell_retried(
         if count:
             click.echo(f"{said}: {count}.")
     if report.planned:
-        if left.used_up:
-            click.echo(f"{left.used_up} is used up: until it has room again, nothing is sent.")
-        else:
+        for bound in used_up:
+            click.echo(f"{bound} is used up: until it has room again, nothing is sent.")
+        if not used_up:
             click.echo(_NOT_SENT.format(days=", ".join(days)))
         if waiting := sorted(held.intersection(days)):
             click.echo(
@@ -199,6 +207,7 @@ def _tell_retried(
 @filter_options
 @click.option("--note", help="Why, to be kept with the letters.")
 @click.option("--yes", is_flag=True, help="Don't ask before what filters have chosen is discarded.")
+@account_option
 @json_option
 @clear_errors
 def discard(
@@ -206,6 +215,7 @@ def discard(
     limit: int | None,
     note: str | None,
     yes: bool,
+    account: str | None,
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -216,11 +226,11 @@ def discard(
     if note and len(note) > _LONGEST_NOTE:
         raise click.UsageError(f"--note takes at most {_LONGEST_NOTE} characters")
     which = read_filter(**given)
-    with open_ledger(load_settings()) as ledger:
+    with ledger_of(load_settings(), account) as ledger:
         chosen = chosen_letters(ledger, letter_ids, which, limit)
         if not letter_ids and chosen and not yes:
             confirm(f"Discard {counted(len(chosen), 'letter')}?")
-        discarded = ledger.letters.discard(chosen, note)
+        discarded = sum(one.letters.discard(chosen, note) for one in ledger.each)
     if as_json:
         print_json({"discarded": discarded, "resolved": len(chosen) - discarded})
         return
@@ -242,6 +252,7 @@ def _second(moment: datetime | None) -> str:
 def _shown(letter: DeadLetter) -> dict[str, Any]:
     return {
         "id": letter.letter_id,
+        "account": letter.account,
         "day": letter.partition_key,
         "url": letter.url,
         "code": letter.code,

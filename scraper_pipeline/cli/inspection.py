@@ -8,6 +8,7 @@ from typing import Any
 import click
 from rich.table import Table
 
+from scraper_pipeline.cli.accounts import account_option, ledger_of
 from scraper_pipeline.cli.common import (
     IntRange,
     clear_errors,
@@ -20,7 +21,7 @@ from scraper_pipeline.cli.common import (
 )
 from scraper_pipeline.ledger import Ledger, Violation
 from scraper_pipeline.local import demo as demonstration
-from scraper_pipeline.resources import open_ledger
+from scraper_pipeline.resources import named_accounts, open_ledger
 from scraper_pipeline.settings import load_settings
 
 
@@ -28,12 +29,14 @@ from scraper_pipeline.settings import load_settings
 @click.option(
     "--days", default=14, show_default=True, type=IntRange(1, 1000), help="How many days, newest first."
 )
+@account_option
 @json_option
 @clear_errors
-def status(days: int, as_json: bool) -> None:
-    """Show how far each day is."""
+def status(days: int, account: str | None, as_json: bool) -> None:
+    """Show how far each day is, over all accounts or for one."""
     settings = load_settings()
-    with open_ledger(settings) as ledger:
+    with ledger_of(settings, account) as ledger:
+        accounts = ledger.scope.accounts
         rows: list[dict[str, Any]] = [
             {
                 "day": changed.partition_key,
@@ -57,6 +60,7 @@ def status(days: int, as_json: bool) -> None:
         print_json(
             {
                 "ledger": settings.ledger_location,
+                "accounts": accounts,
                 "oldest_open_seconds": round(oldest, 1),
                 "last_sweep": sweep,
                 "foreign_jobs": foreign,
@@ -65,7 +69,8 @@ def status(days: int, as_json: bool) -> None:
             }
         )
         return
-    table = Table(title=f"Ledger {settings.ledger_location}", title_justify="left")
+    of_accounts = f", accounts {', '.join(accounts)}" if len(accounts) > 1 or account else ""
+    table = Table(title=f"Ledger {settings.ledger_location}{of_accounts}", title_justify="left")
     for name in ("day", "targets", "planned", "sending", "accepted", "stored", "parked", "resubmitted"):
         table.add_column(name, justify="left" if name == "day" else "right")
     for row in rows:
@@ -99,29 +104,54 @@ def _progress_of(ledger: Ledger, day: str) -> dict[str, int]:
 
 
 @click.command()
-@click.option("--sandbox", "sandbox_url", help="Compare with this sandbox's books, too.")
+@click.option(
+    "--sandbox",
+    "sandbox_urls",
+    multiple=True,
+    help="Compare with this sandbox's books, too; may be given once for each account.",
+)
 @json_option
 @clear_errors
-def audit(sandbox_url: str | None, as_json: bool) -> None:
-    """Check the invariants: nothing lost, nothing stored twice, nothing paid twice. Exits 1 when one is broken."""
+def audit(sandbox_urls: tuple[str, ...], as_json: bool) -> None:
+    """Check the invariants: nothing lost, nothing stored twice, nothing paid twice. Exits 1 when one is broken.
+
+    Every account that has rows is checked, be it named or not.
+    """
     settings = load_settings()
-    sandbox_url = sandbox_url or settings.sandbox_url
-    with open_ledger(settings) as ledger:
+    named = [account.name for account in named_accounts(settings)]
+    sandbox_urls = sandbox_urls or ((settings.sandbox_url,) if settings.sandbox_url else ())
+    with open_ledger(settings) as one_or_all:
+        ledger = one_or_all.of_account(*dict.fromkeys([*named, *one_or_all.progress.accounts()]))
         with progress_bars() as bars:
             bar = bars.add_task("rules", total=None)
             violations = ledger.audit.check(
                 on_rule=lambda done, total: bars.update(bar, completed=done, total=total)
             )
-        if sandbox_url:
+        if sandbox_urls:
             with err.status("Comparing with the sandbox's books ..."):
-                violations += ledger.audit.check_against(demonstration.fetch_truth(sandbox_url))
-    against = "the ledger and the sandbox" if sandbox_url else "the ledger"
+                books = [job for url in sandbox_urls for job in demonstration.fetch_truth(url)]
+                violations += ledger.audit.check_against(books)
+        unnamed = [one for one in ledger.each if one.scope.account not in named]
+        violations += [_forgotten(one.scope.account) for one in unnamed if one.progress.has_open_targets()]
+    against = "the ledger and the sandbox" if sandbox_urls else "the ledger"
     if as_json:
         print_json({"checked": against, "violations": [asdict(violation) for violation in violations]})
     else:
+        for one in unnamed:
+            click.echo(f"The account {one.scope.account} has rows, and nothing names it any more.")
         print_violations(violations)
         click.echo(f"Checked {against}: " + (f"{len(violations)} violations." if violations else "clean."))
     sys.exit(1 if violations else 0)
+
+
+def _forgotten(account: str) -> Violation:
+    return Violation(
+        "open_is_named",
+        None,
+        None,
+        f"the account {account} has targets that are not settled, and nothing names it: name it in "
+        "SCRAPER_ACCOUNTS_FILE until they are",
+    )
 
 
 def print_violations(violations: list[Violation]) -> None:

@@ -69,8 +69,9 @@ class ListReading:
     def figures(self) -> dict[str, Any]:
         terms = self.target_list.terms
         return {
-            "list": self.target_list.name, "source": self.target_list.source.shown(self.day),
-            "schedule": self.target_list.schedule, "targets": self.targets, "new": self.new,
+            "list": self.target_list.name, "account": self.target_list.account,
+            "source": self.target_list.source.shown(self.day), "schedule": self.target_list.schedule,
+            "targets": self.targets, "new": self.new,
             "most_pages_paid_for_new": self.pages, "max_pages_per_day": terms.pages_per_day,
             "max_pages_per_month": terms.pages_per_month, "beyond_budget": self.beyond_budget,
             "problems": len(self.problems),

@@ -95,7 +95,7 @@ def dev(port: int) -> None:
     Without GEONODE_SCRAPER_API_KEY everything runs against the sandbox, with a list, a ledger and a Dagster home of
     its own below var/sandbox.
     """
-    has_key = load_settings().api_key is not None
+    has_key = load_settings().has_api_key
     folder = project_folder() / "var"
     environ = {name: value for name, value in os.environ.items() if name == "DAGSTER_HOME" and value}
     if has_key:

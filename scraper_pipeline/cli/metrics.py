@@ -9,7 +9,7 @@ import click
 from scraper_pipeline.cli.common import IntRange, clear_errors
 from scraper_pipeline.exporter import LedgerCollector, Limits, serving
 from scraper_pipeline.logs import log_as_json
-from scraper_pipeline.resources import open_ledger
+from scraper_pipeline.resources import named_accounts, open_ledger
 from scraper_pipeline.settings import load_settings
 
 
@@ -31,7 +31,10 @@ def metrics_command(host: str, port: int) -> None:
 
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
-    limits = Limits(settings.daily_page_limit, settings.monthly_page_limit, settings.timezone)
+    limits = {
+        one.name: Limits(one.settings.daily_page_limit, one.settings.monthly_page_limit, settings.timezone)
+        for one in named_accounts(settings)
+    }
     try:
         with open_ledger(settings) as ledger, serving(LedgerCollector(ledger, limits), host, port) as taken:
             click.echo(f"Metrics at http://{host}:{taken}/metrics", err=True)

@@ -4,10 +4,13 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
+from typing import Any
 
 import click
 
+from scraper_pipeline.cli.accounts import account_option, chosen_accounts
 from scraper_pipeline.cli.common import clear_errors, counted, day_key, day_option, json_option, print_json
 from scraper_pipeline.cli.list_reading import ListReading
 from scraper_pipeline.cli.planning_days import (
@@ -18,11 +21,11 @@ from scraper_pipeline.cli.planning_days import (
     show_days,
 )
 from scraper_pipeline.ledger import Kind, PlannedGroup
-from scraper_pipeline.lifecycle import pages_left, requests_needed, stops_account
-from scraper_pipeline.resources import lifecycle_policy, open_client, open_ledger
+from scraper_pipeline.lifecycle import PagesLeft, pages_left, requests_needed, stops_account
+from scraper_pipeline.resources import OpenAccount, lists_of
 from scraper_pipeline.scraper_api import ConcurrencyUsage, ScraperError
-from scraper_pipeline.settings import Settings, load_settings
-from scraper_pipeline.target_lists import TargetListError, choose_lists, load_target_lists, shown_url
+from scraper_pipeline.settings import load_settings
+from scraper_pipeline.target_lists import TargetListError, choose_lists, shown_url
 
 _DAY = click.DateTime(["%Y-%m-%d"])
 _PROBLEMS_SHOWN = 50
@@ -43,7 +46,8 @@ _NAMES = {
 @click.option(
     "--list", "names", multiple=True, help="A list of targets.yaml; all by default. May be repeated."
 )
-@click.option("--live", is_flag=True, help="Ask the service how many places the account has free, too.")
+@click.option("--live", is_flag=True, help="Ask the service how many places each account has free, too.")
+@account_option
 @json_option
 @clear_errors
 def plan(
@@ -52,6 +56,7 @@ def plan(
     until: datetime | None,
     names: tuple[str, ...],
     live: bool,
+    account: str | None,
     as_json: bool,
 ) -> None:
     """Show what submitting a day would do and cost, and what is wrong with the lists. Changes nothing.
@@ -63,7 +68,7 @@ def plan(
         if day or live or not since:
             raise click.UsageError("--until goes with --since, and neither --day nor --live goes with them.")
         last = until.date() if until else date.fromisoformat(day_key(settings, None))
-        span = plan_days(settings, names, since.date(), last)
+        span = plan_days(settings, names, account, since.date(), last)
         if as_json:
             print_json({"list": shown_url(settings.targets), **span.figures})
         else:
@@ -71,45 +76,89 @@ def plan(
         if span.unread:
             raise TargetListError("\n".join(f"{one.day}: {one.error}" for one in span.unread))
         return
-    policy, key, where = lifecycle_policy(settings), day_key(settings, day), shown_url(settings.targets)
+    key, where = day_key(settings, day), shown_url(settings.targets)
     if left_out := partitions_within(settings, date.fromisoformat(key), date.fromisoformat(key)).left_out:
         raise click.UsageError(left_out[0])
-    lists, added = choose_lists(load_target_lists(settings.targets), names), set[str]()
+    lists = choose_lists(lists_of(settings), names)
     readings = [ListReading(one, date.fromisoformat(key)) for one in lists]
-    with open_ledger(settings) as ledger:
-        for reading in readings:
-            reading.read(ledger, added)
+    with chosen_accounts(settings, account) as (accounts, meant):
+        of_accounts = {one.name: [r for r in readings if r.target_list.account == one.name] for one in meant}
+        readings = [reading for reading in readings if reading.target_list.account in of_accounts]
+        parts = [_plan_account(one, key, of_accounts[one.name]) for one in meant]
         if failed := [reading.error for reading in readings if reading.error]:
             raise TargetListError("; ".join(failed))
-        to_submit = len(added) + ledger.progress.of(key).planned
-        most_pages = sum(one.pages for one in readings) + ledger.submissions.pages_planned(key)
-        requests = requests_needed(_merged(readings, ledger.submissions.planned_groups(key)), policy)
-        left = pages_left(ledger, policy)
-    usage, untold = asyncio.run(_ask_for_places(settings)) if live else (None, None)
-    targets = sum(one.targets for one in readings)
-    report = {
-        "day": key, "list": where, "targets": targets, "new": len(added),
-        "to_submit": to_submit, "most_pages_paid": most_pages, "requests": requests,
-        "pages_left_today": left.today, "pages_left_this_month": left.this_month,
-        "pages_beyond_the_limits": pages_beyond(left, most_pages), "lists": [one.figures for one in readings],
-        "problems": [problem for one in readings for problem in one.problems],
-    }  # fmt: skip
-    if live:
-        report["places"] = usage and {"limit": usage.limit, "in_use": usage.in_use, "free": _free(usage)}
+        if live:
+            asyncio.run(_ask_for_places(meant, parts))
+    problems = [problem for one in readings for problem in one.problems]
+    targets, new = sum(one.targets for one in readings), sum(one.new for one in parts)
     if as_json:
-        print_json(report)
+        told = [part.figures for part in parts]
+        report = {"day": key, "list": where, "targets": targets}
+        detail = {"lists": [one.figures for one in readings], "problems": problems}
+        print_json({**report, **({"accounts": told} if len(parts) > 1 else told[0]), **detail})
         return
-    click.echo(f"{where} has {counted(targets, 'target')}; new to {key}: {len(added)}.")
+    click.echo(f"{where} has {counted(targets, 'target')}; new to {key}: {new}.")
     for one in readings:
         _tell_list(one)
-    click.echo(f"A run would submit {to_submit}, and pay for at most {counted(most_pages, 'page')}.")
-    _tell_requests(requests)
-    click.echo(limits_said(left, most_pages))
-    if usage:
-        click.echo(f"The account has {_free(usage)} of its {usage.limit} places free.")
-    elif untold:
-        click.echo(f"The service does not tell how many places the account has free: {untold}")
+    for part in parts:
+        _tell_part(part, accounts.told(part.account))
     _tell_problems(readings)
+
+
+@dataclass
+class _Part:
+    """What submitting the day would do and cost on one account; ``usage`` and ``untold`` are the service's word."""
+
+    account: str
+    new: int
+    to_submit: int
+    most_pages: int
+    requests: dict[str, int]
+    left: PagesLeft
+    usage: ConcurrencyUsage | None = None
+    untold: str | None = None
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        places = self.usage and {
+            "limit": self.usage.limit,
+            "in_use": self.usage.in_use,
+            "free": _free(self.usage),
+        }
+        return {
+            "account": self.account, "new": self.new, "to_submit": self.to_submit,
+            "most_pages_paid": self.most_pages, "requests": self.requests,
+            "pages_left_today": self.left.today, "pages_left_this_month": self.left.this_month,
+            "pages_beyond_the_limits": pages_beyond(self.left, self.most_pages),
+            **({"places": places} if self.usage or self.untold else {}),
+        }  # fmt: skip
+
+
+def _plan_account(account: OpenAccount, day: str, readings: Sequence[ListReading]) -> _Part:
+    added, ledger, policy = set[str](), account.ledger, account.policy()
+    for reading in readings:
+        reading.read(ledger, added)
+    groups = _merged(readings, ledger.submissions.planned_groups(day))
+    return _Part(
+        account.name,
+        len(added),
+        len(added) + ledger.progress.of(day).planned,
+        sum(one.pages for one in readings) + ledger.submissions.pages_planned(day),
+        requests_needed(groups, policy),
+        pages_left(ledger, policy),
+    )
+
+
+def _tell_part(part: _Part, named: str) -> None:
+    click.echo(
+        f"{named}A run would submit {part.to_submit}, and pay for at most {counted(part.most_pages, 'page')}."
+    )
+    _tell_requests(part.requests)
+    click.echo(limits_said(part.left, part.most_pages))
+    if part.usage:
+        click.echo(f"The account has {_free(part.usage)} of its {part.usage.limit} places free.")
+    elif part.untold:
+        click.echo(f"The service does not tell how many places the account has free: {part.untold}")
 
 
 def _tell_list(reading: ListReading) -> None:
@@ -155,12 +204,13 @@ def _free(usage: ConcurrencyUsage) -> int:
     return max(0, usage.limit - usage.in_use)
 
 
-async def _ask_for_places(settings: Settings) -> tuple[ConcurrencyUsage | None, str | None]:
-    """The account's places, or why the service does not tell them. Raises what stops the account."""
-    async with open_client(settings) as client:
-        try:
-            return await client.get_concurrency(budget=_LIVE_SECONDS), None
-        except ScraperError as error:
-            if stops_account(error):
-                raise
-            return None, str(error)
+async def _ask_for_places(accounts: Sequence[OpenAccount], parts: Sequence[_Part]) -> None:
+    """Note each account's places, or why the service does not tell them. Raises what stops an account."""
+    for account, part in zip(accounts, parts, strict=True):
+        async with account.open_client() as client:
+            try:
+                part.usage = await client.get_concurrency(budget=_LIVE_SECONDS)
+            except ScraperError as error:
+                if stops_account(error):
+                    raise
+                part.untold = str(error)

@@ -1,6 +1,6 @@
 """What is missing in a range of days, a line for each, and what submitting it would cost: ``plan --since``."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
 from typing import Any
@@ -8,13 +8,14 @@ from typing import Any
 import click
 from rich.table import Table
 
+from scraper_pipeline.cli.accounts import chosen_accounts
 from scraper_pipeline.cli.common import counted, day_key, out
 from scraper_pipeline.cli.list_reading import ListReading
 from scraper_pipeline.ledger import Ledger
 from scraper_pipeline.lifecycle import PagesLeft, pages_left
-from scraper_pipeline.resources import lifecycle_policy, open_ledger
+from scraper_pipeline.resources import OpenAccount, lists_of
 from scraper_pipeline.settings import Settings
-from scraper_pipeline.target_lists import TargetList, choose_lists, load_target_lists
+from scraper_pipeline.target_lists import TargetList, choose_lists
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,9 @@ def _no_partitions(first: date, last: date) -> str:
 class DayPlan:
     """A day's targets by what is left to do for them, and the most pages that doing it would cost.
 
-    ``missing_pages`` is for what is new and what is planned, ``parked_pages`` for trying the parked again on request.
-    ``error`` says why the day's lists could not be read, if so.
+    ``missing_pages`` is for what is new and what is planned, ``parked_pages`` for trying the parked again on request,
+    both over all accounts that are meant; ``missing_by_account`` tells the first by account. ``error`` says why the
+    day's lists could not be read, if so.
     """
 
     day: str
@@ -59,20 +61,24 @@ class DayPlan:
     parked: int
     missing_pages: int
     parked_pages: int
+    missing_by_account: Mapping[str, int]
     error: str | None = None
 
     @property
     def figures(self) -> dict[str, Any]:
-        return asdict(self)
+        told = asdict(self)
+        if len(self.missing_by_account) == 1:
+            del told["missing_by_account"]
+        return told
 
 
 @dataclass(frozen=True)
 class RangePlan:
-    """The plan of each day of a range that is a partition, and what the account's page limits leave."""
+    """The plan of each day of a range that is a partition, and what each account's page limits leave."""
 
     days: tuple[DayPlan, ...]
     left_out: tuple[str, ...]
-    left: PagesLeft
+    left: Mapping[str, PagesLeft]
 
     @property
     def unread(self) -> tuple[DayPlan, ...]:
@@ -83,47 +89,67 @@ class RangePlan:
     def missing_pages(self) -> int:
         return sum(one.missing_pages for one in self.days)
 
+    def missing_on(self, account: str) -> int:
+        """The most pages that what is missing of an account would cost."""
+        return sum(one.missing_by_account[account] for one in self.days)
+
     @property
     def figures(self) -> dict[str, Any]:
-        return {
-            "days": [one.figures for one in self.days],
-            "left_out": self.left_out,
-            "pages_left_today": self.left.today,
-            "pages_left_this_month": self.left.this_month,
-            "pages_beyond_the_limits": pages_beyond(self.left, self.missing_pages),
-        }
+        told = [
+            {
+                "account": account,
+                "pages_left_today": left.today,
+                "pages_left_this_month": left.this_month,
+                "pages_beyond_the_limits": pages_beyond(left, self.missing_on(account)),
+            }
+            for account, left in self.left.items()
+        ]
+        days = {"days": [one.figures for one in self.days], "left_out": self.left_out}
+        return {**days, "accounts": told} if len(told) > 1 else {**days, **told[0]}
 
 
-def plan_days(settings: Settings, names: Sequence[str], since: date, until: date) -> RangePlan:
-    """The plan of each day from ``since`` to ``until``, both included. Changes nothing.
+def plan_days(
+    settings: Settings, names: Sequence[str], account: str | None, since: date, until: date
+) -> RangePlan:
+    """The plan of each day from ``since`` to ``until``, both included, on one account or all. Changes nothing.
 
     Raises TargetListError where the lists cannot be told at all, and UsageError where the range has no partition.
     """
     span = partitions_within(settings, since, until)
     if not span.days:
         raise click.UsageError(" ".join(span.left_out) or f"There is no day from {since} to {until}.")
-    lists = choose_lists(load_target_lists(settings.targets), names)
-    with open_ledger(settings) as ledger:
-        days = tuple(_plan_day(ledger, lists, day) for day in span.days)
-        return RangePlan(days, span.left_out, pages_left(ledger, lifecycle_policy(settings)))
+    lists = choose_lists(lists_of(settings), names)
+    with chosen_accounts(settings, account) as (accounts, meant):
+        ledger = accounts.ledger if account is None else meant[0].ledger
+        days = tuple(_plan_day(ledger, meant, lists, day) for day in span.days)
+        left = {one.name: pages_left(one.ledger, one.policy()) for one in meant}
+        return RangePlan(days, span.left_out, left)
 
 
-def _plan_day(ledger: Ledger, lists: Sequence[TargetList], day: date) -> DayPlan:
-    key, new = day.isoformat(), set[str]()
-    readings = [ListReading(one, day) for one in lists]
-    for reading in readings:
-        reading.read(ledger, new)
+def _plan_day(
+    ledger: Ledger, accounts: Sequence[OpenAccount], lists: Sequence[TargetList], day: date
+) -> DayPlan:
+    key, new, missing, errors = day.isoformat(), 0, {}, list[str]()
+    for account in accounts:
+        added, readings = set[str](), [ListReading(one, day) for one in lists if one.account == account.name]
+        for reading in readings:
+            reading.read(account.ledger, added)
+        new += len(added)
+        pages = sum(one.pages for one in readings)
+        missing[account.name] = pages + account.ledger.submissions.pages_planned(key)
+        errors += [one.error for one in readings if one.error]
     progress = ledger.progress.of(key)
     return DayPlan(
         key,
-        len(new),
+        new,
         progress.planned,
         progress.sending + progress.accepted,
         progress.stored,
         progress.dead,
-        sum(one.pages for one in readings) + ledger.submissions.pages_planned(key),
+        sum(missing.values()),
         sum(one.most_pages for one in ledger.resubmissions.settled_targets(key, "failed")),
-        "; ".join(one.error for one in readings if one.error) or None,
+        missing,
+        "; ".join(errors) or None,
     )
 
 
@@ -165,4 +191,6 @@ def show_days(plan: RangePlan) -> None:
         f"Submitting what is missing would pay for at most {counted(plan.missing_pages, 'page')}, "
         f"with `resubmit: failed` for {sum(one.parked_pages for one in plan.days)} more{unread}."
     )
-    click.echo(limits_said(plan.left, plan.missing_pages))
+    for account, left in plan.left.items():
+        named = f"{account}: " if len(plan.left) > 1 else ""
+        click.echo(f"{named}{limits_said(left, plan.missing_on(account))}")

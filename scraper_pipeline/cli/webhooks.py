@@ -1,15 +1,21 @@
 """The commands around webhooks: registration, rotation, the delivery log and replay on purpose."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from rich.table import Table
 
-from scraper_pipeline.cli.common import clear_errors, json_option, out, print_json, progress_bars
-from scraper_pipeline.ledger import Ledger, RegisteredWebhook
+from scraper_pipeline.cli.accounts import Answers, account_option, ask_accounts, ledger_of
+from scraper_pipeline.cli.common import (
+    clear_errors,
+    json_option,
+    out,
+    print_json,
+    progress_bars,
+)
+from scraper_pipeline.ledger import Ledger, RegisteredWebhook, ReplayReport, Scope
 from scraper_pipeline.lifecycle import (
     BULK_EVENT_TYPES,
     EVENT_TYPES,
@@ -20,35 +26,20 @@ from scraper_pipeline.lifecycle import (
     read_delivery_log,
     register_webhooks,
     replay_deliveries,
+    replayed_together,
     rotate_secrets,
 )
-from scraper_pipeline.resources import open_client, open_ledger
-from scraper_pipeline.scraper_api import ScraperClient, WebhookNotFound, WebhooksNotOffered, parse_time
+from scraper_pipeline.resources import open_accounts
+from scraper_pipeline.scraper_api import ScraperClient, WebhookNotFound, parse_time
 from scraper_pipeline.settings import Settings, load_settings
 from scraper_pipeline.webhook_secrets import SecretsFile
 
-T = TypeVar("T")
+DEFAULT_ACCOUNT = Scope().account
 
 
 @click.group()
 def webhooks() -> None:
     """Register, list, rotate, replay: the service's webhooks and what became of their deliveries."""
-
-
-def _with_service(act: Callable[[Ledger, ScraperClient, Settings], Awaitable[T]]) -> T:
-    settings = load_settings()
-
-    async def run() -> T:
-        async with open_client(settings) as client:
-            with open_ledger(settings) as ledger:
-                return await act(ledger, client, settings)
-
-    try:
-        return asyncio.run(run())
-    except WebhooksNotOffered as error:
-        raise click.ClickException(
-            f"{error} Nothing has to be done: polling goes on bringing the news."
-        ) from None
 
 
 def _read_time(text: str | None) -> datetime | None:
@@ -68,9 +59,12 @@ def _read_time(text: str | None) -> datetime | None:
 
 @webhooks.command()
 @click.option("--url", required=True, help="The receiver's public address, ending in /webhooks/geonode.")
+@click.option(
+    "--account", metavar="NAME", default="default", show_default=True, help="The account to register on."
+)
 @json_option
 @clear_errors
-def register(url: str, as_json: bool) -> None:
+def register(url: str, account: str, as_json: bool) -> None:
     """Have the service deliver to URL: one webhook for each event type in use. May be repeated."""
 
     async def act(ledger: Ledger, client: ScraperClient, settings: Settings) -> RegistrationReport:
@@ -78,7 +72,7 @@ def register(url: str, as_json: bool) -> None:
         in_use = EVENT_TYPES if settings.submission_mode == "extract" else EVENT_TYPES + BULK_EVENT_TYPES
         return await register_webhooks(ledger, client, secrets, url, in_use)
 
-    report = _with_service(act)
+    [report] = ask_accounts(account, act).of.values()
     rows = [
         {"webhook_id": one.webhook_id, "event_type": one.event_type, "url": one.url, "outcome": outcome}
         for found, outcome in (
@@ -97,10 +91,11 @@ def register(url: str, as_json: bool) -> None:
 
 
 @webhooks.command("list")
+@account_option
 @json_option
 @clear_errors
-def list_registered(as_json: bool) -> None:
-    """Show the account's webhooks; ours are marked."""
+def list_registered(account: str | None, as_json: bool) -> None:
+    """Show the webhooks of each account; ours are marked."""
 
     async def act(ledger: Ledger, client: ScraperClient, settings: Settings) -> list[dict[str, Any]]:
         ours = {webhook.webhook_id for webhook in ledger.webhooks.registered()}
@@ -118,22 +113,27 @@ def list_registered(as_json: bool) -> None:
             for webhook in await client.list_webhooks()
         ]
 
-    _show(_with_service(act), as_json)
+    answers = ask_accounts(account, act)
+    named = {name: {"account": name} if answers.are_several else {} for name in answers.of}
+    _show([{**named[name], **row} for name, rows in answers.of.items() for row in rows], as_json)
+    answers.tell()
 
 
 @webhooks.command()
 @click.option("--since", default="1h", show_default=True, help="A time (ISO 8601) or an age such as 6h.")
+@account_option
 @json_option
 @clear_errors
-def deliveries(since: str, as_json: bool) -> None:
+def deliveries(since: str, account: str | None, as_json: bool) -> None:
     """Read the delivery log, and show its attempts by outcome."""
     start = _read_time(since) or datetime.now(UTC)
 
-    async def act(ledger: Ledger, client: ScraperClient, settings: Settings) -> tuple[DeliveryLogReport, Any]:
-        report = await read_delivery_log(ledger, client, since=start)
-        return report, ledger.webhooks.figures(start)
+    async def act(ledger: Ledger, client: ScraperClient, settings: Settings) -> DeliveryLogReport:
+        return await read_delivery_log(ledger, client, since=start)
 
-    report, figures = _with_service(act)
+    answers = ask_accounts(account, act)
+    with ledger_of(load_settings(), account) as ledger:
+        figures = ledger.webhooks.figures(start)
     shown = {
         "attempts": figures.attempts,
         "acknowledged": figures.acknowledged,
@@ -141,13 +141,25 @@ def deliveries(since: str, as_json: bool) -> None:
         "latency_p50_seconds": round(figures.latency_p50, 3),
         "latency_p95_seconds": round(figures.latency_p95, 3),
         "last_delivery_at": figures.last_delivery_at.isoformat() if figures.last_delivery_at else None,
-        "replayed": report.replayed,
+        "replayed": sum(report.replayed for report in answers.of.values()),
     }
     if as_json:
         print_json(shown)
-        return
-    for name, value in shown.items():
-        click.echo(f"{name.replace('_', ' ')}: {value}")
+    else:
+        for name, value in shown.items():
+            click.echo(f"{name.replace('_', ' ')}: {value}")
+    answers.tell()
+
+
+def _owner(webhook_id: str | None, account: str | None) -> str:
+    """The account that is meant: the named one, or whose webhook it is, or else the default one."""
+    if account is not None or webhook_id is None:
+        return account or DEFAULT_ACCOUNT
+    with open_accounts(load_settings()) as accounts:
+        ours = {
+            webhook.webhook_id: one.name for one in accounts for webhook in one.ledger.webhooks.registered()
+        }
+    return ours.get(webhook_id, DEFAULT_ACCOUNT)
 
 
 def _ours(ledger: Ledger, webhook_id: str | None) -> list[RegisteredWebhook]:
@@ -159,12 +171,18 @@ def _ours(ledger: Ledger, webhook_id: str | None) -> list[RegisteredWebhook]:
     return found
 
 
+_ONE_ACCOUNT = click.option(
+    "--account", metavar="NAME", help="The account; that of WEBHOOK_ID by default, or `default`."
+)
+
+
 @webhooks.command()
 @click.argument("webhook_id", required=False)
+@_ONE_ACCOUNT
 @json_option
 @clear_errors
-def disable(webhook_id: str | None, as_json: bool) -> None:
-    """Switch our webhooks off, or one of them; `register` switches them on again."""
+def disable(webhook_id: str | None, account: str | None, as_json: bool) -> None:
+    """Switch an account's webhooks of ours off, or one of them; `register` switches them on again."""
 
     async def act(ledger: Ledger, client: ScraperClient, settings: Settings) -> list[str]:
         found = _ours(ledger, webhook_id)
@@ -173,7 +191,7 @@ def disable(webhook_id: str | None, as_json: bool) -> None:
             ledger.webhooks.remember(RegisteredWebhook(**{**webhook.__dict__, "is_active": False}))
         return [webhook.webhook_id for webhook in found]
 
-    changed = _with_service(act)
+    [changed] = ask_accounts(_owner(webhook_id, account), act).of.values()
     if as_json:
         print_json({"disabled": changed})
         return
@@ -183,10 +201,11 @@ def disable(webhook_id: str | None, as_json: bool) -> None:
 
 @webhooks.command()
 @click.argument("webhook_id", required=False)
+@_ONE_ACCOUNT
 @json_option
 @clear_errors
-def remove(webhook_id: str | None, as_json: bool) -> None:
-    """Delete our webhooks, or one of them, with their secrets. News then comes by polling."""
+def remove(webhook_id: str | None, account: str | None, as_json: bool) -> None:
+    """Delete an account's webhooks of ours, or one of them, with their secrets. News then comes by polling."""
 
     async def act(ledger: Ledger, client: ScraperClient, settings: Settings) -> list[str]:
         found = _ours(ledger, webhook_id)
@@ -200,7 +219,7 @@ def remove(webhook_id: str | None, as_json: bool) -> None:
             secrets.remove(webhook.webhook_id)
         return [webhook.webhook_id for webhook in found]
 
-    changed = _with_service(act)
+    [changed] = ask_accounts(_owner(webhook_id, account), act).of.values()
     if as_json:
         print_json({"removed": changed})
         return
@@ -210,9 +229,10 @@ def remove(webhook_id: str | None, as_json: bool) -> None:
 
 @webhooks.command()
 @click.option("--leaked", is_flag=True, help="Accept the old secrets no longer, not even for a day.")
+@account_option
 @json_option
 @clear_errors
-def rotate(leaked: bool, as_json: bool) -> None:
+def rotate(leaked: bool, account: str | None, as_json: bool) -> None:
     """Give our webhooks new secrets, and replay what the receiver refused meanwhile."""
     stays = timedelta() if leaked else OLD_SECRET_STAYS
 
@@ -220,30 +240,37 @@ def rotate(leaked: bool, as_json: bool) -> None:
         secrets = SecretsFile(settings.webhook_secrets_file)
         return await rotate_secrets(ledger, client, secrets, old_secret_stays=stays)
 
-    report = _with_service(act)
+    answers, report = ask_accounts(account, act), RotationReport()
+    for one in answers.of.values():
+        report += one
     if as_json:
         print_json(report.__dict__)
-        return
-    click.echo(f"{report.rotated} secrets rotated, {report.replayed} jobs replayed from the delivery log.")
-    if report.gone:
+    else:
+        click.echo(
+            f"{report.rotated} secrets rotated, {report.replayed} jobs replayed from the delivery log."
+        )
+    if report.gone and not as_json:
         click.echo(
             f"{report.gone} webhooks are gone at the service: register them again, or remove them here."
         )
+    answers.tell()
 
 
 @webhooks.command()
 @click.option("--since", help="Replay what was attempted since: a time (ISO 8601) or an age such as 6h.")
 @click.option("--job", "job_ids", multiple=True, help="Replay this job; may be given more than once.")
+@account_option
 @json_option
 @clear_errors
-def replay(since: str | None, job_ids: tuple[str, ...], as_json: bool) -> None:
+def replay(since: str | None, job_ids: tuple[str, ...], account: str | None, as_json: bool) -> None:
     """Have jobs settled once more. What is already done says so."""
     start = _read_time(since)
     if start is None and not job_ids:
         raise click.UsageError("Say what to replay: --since or --job.")
     if start is None:
-        with open_ledger(load_settings()) as ledger:
-            report = asyncio.run(replay_deliveries(ledger, None, job_ids=job_ids))
+        with ledger_of(load_settings(), account) as ledger:
+            reports = [asyncio.run(replay_deliveries(one, None, job_ids=job_ids)) for one in ledger.each]
+        answers = Answers[ReplayReport]({}, {})
     else:
         with progress_bars() as bars:
             bar = bars.add_task("attempts in the delivery log", total=None)
@@ -251,18 +278,22 @@ def replay(since: str | None, job_ids: tuple[str, ...], as_json: bool) -> None:
             def show(read: DeliveryLogReport) -> None:
                 bars.update(bar, completed=read.attempts)
 
-            report = _with_service(
+            answers = ask_accounts(
+                account,
                 lambda ledger, client, settings: replay_deliveries(
                     ledger, client, since=start, job_ids=job_ids, on_page=show
-                )
+                ),
             )
+        reports = list(answers.of.values())
+    report = replayed_together(reports, job_ids)
     if as_json:
         print_json(report.__dict__)
-        return
-    click.echo(
-        f"{report.taken_up} jobs taken up again, {report.already_done} already done with nothing left to do, "
-        f"{report.not_ours} not of this ledger."
-    )
+    else:
+        click.echo(
+            f"{report.taken_up} jobs taken up again, {report.already_done} already done with nothing left to do, "
+            f"{report.not_ours} not of this ledger."
+        )
+    answers.tell()
 
 
 def _show(rows: list[dict[str, Any]], as_json: bool) -> None:

@@ -3,7 +3,7 @@
 Each scrape asks the ledger anew, by its indexes. URLs and contents are in no metric.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -17,6 +17,7 @@ from scraper_pipeline.ledger import Ledger, LetterFilter, Progress
 DAYS_SHOWN = 3
 DELIVERIES_SINCE = timedelta(hours=1)
 _STATES = tuple(field.name for field in fields(Progress))
+_Sample = tuple[str, list[str], float]
 
 
 @dataclass(frozen=True)
@@ -29,10 +30,13 @@ class Limits:
 
 
 class LedgerCollector(Collector):
-    """The metrics of one ledger; ``scraper_ledger_up`` alone is told while it can't be read."""
+    """The metrics of one ledger, each by account; ``scraper_ledger_up`` alone is told while it can't be read.
 
-    def __init__(self, ledger: Ledger, limits: Limits | None = None) -> None:
-        self._ledger, self._limits = ledger, limits or Limits()
+    ``limits`` are by account, those of one that is not among them none.
+    """
+
+    def __init__(self, ledger: Ledger, limits: Mapping[str, Limits] | None = None) -> None:
+        self._ledger, self._limits = ledger, limits or {}
 
     def describe(self) -> Iterator[Metric]:
         """What is collected, without a look at the ledger when the collector is registered."""
@@ -47,98 +51,79 @@ class LedgerCollector(Collector):
         yield from read
 
     def _read(self) -> Iterator[Metric]:
-        yield self._targets()
-        yield from self._ages()
-        yield from self._pages()
-        yield from self._letters()
-        yield from self._deliveries()
+        families = {family.name: family for family in _families()}
+        days = [day.partition_key for day in self._ledger.progress.revisions(DAYS_SHOWN)]
+        for ledger in self._ledger.each:
+            account = ledger.scope.account
+            for name, labels, value in _figures(ledger, days, self._limits.get(account, Limits())):
+                families[name].add_metric([account, *labels], value)
+        yield from families.values()
 
-    def _targets(self) -> Metric:
-        family = GaugeMetricFamily(
-            "scraper_targets",
-            f"Targets of the {DAYS_SHOWN} newest days by day and state.",
-            labels=["day", "state"],
-        )
-        for day in self._ledger.progress.revisions(DAYS_SHOWN):
-            progress = self._ledger.progress.of(day.partition_key)
-            for state in _STATES:
-                family.add_metric([day.partition_key, state], getattr(progress, state))
-        return family
 
-    def _ages(self) -> Iterator[Metric]:
-        ledger, now = self._ledger, self._ledger.clock()
-        yield GaugeMetricFamily(
+def _families() -> Iterator[GaugeMetricFamily]:
+    for name, told, *labels in (
+        ("scraper_targets", f"Targets of the {DAYS_SHOWN} newest days by day and state.", "day", "state"),
+        (
             "scraper_oldest_open_seconds",
             "Age of the oldest target that is not settled, from its planning; 0 if there is none.",
-            value=ledger.progress.oldest_open_seconds(),
-        )
-        yield GaugeMetricFamily(
+        ),
+        (
             "scraper_oldest_unsettled_seconds",
             "Age of the oldest target that was sent and is not settled; 0 if there is none.",
-            value=ledger.sweeps.oldest_unsettled_seconds(),
-        )
-        bound, foreign = ledger.sweeps.pending_events(now + timedelta(seconds=1))
-        events = GaugeMetricFamily(
-            "scraper_events_pending", "News that waits to be settled, by whose job it is.", labels=["job"]
-        )
-        events.add_metric(["ours"], bound)
-        events.add_metric(["unknown"], foreign)
-        yield events
-        if last := ledger.sweeps.last():
-            yield GaugeMetricFamily(
-                "scraper_last_sweep_timestamp_seconds",
-                "When the last sweep that came to its end did so.",
-                value=last[0].timestamp(),
-            )
-
-    def _pages(self) -> Iterator[Metric]:
-        local = self._ledger.clock().astimezone(ZoneInfo(self._limits.timezone))
-        midnight = local.replace(hour=0, minute=0, second=0, microsecond=0)
-        paid = GaugeMetricFamily(
+        ),
+        ("scraper_events_pending", "News that waits to be settled, by whose job it is.", "job"),
+        ("scraper_last_sweep_timestamp_seconds", "When the last sweep that came to its end did so."),
+        (
             "scraper_pages_committed",
             "Pages that were paid, or may have been, since the beginning of the day or month.",
-            labels=["period"],
-        )
-        limit = GaugeMetricFamily(
-            "scraper_page_limit",
-            "The most pages of a day or month, where there is a limit.",
-            labels=["period"],
-        )
-        periods: tuple[tuple[str, datetime, int | None], ...] = (
-            ("day", midnight, self._limits.daily),
-            ("month", midnight.replace(day=1), self._limits.monthly),
-        )
-        for period, since, most in periods:
-            paid.add_metric([period], self._ledger.submissions.pages_committed_since(since))
-            if most is not None:
-                limit.add_metric([period], most)
-        yield paid
-        yield limit
-
-    def _letters(self) -> Iterator[Metric]:
-        letters = GaugeMetricFamily("scraper_dead_letters", "Open dead letters by reason.", labels=["code"])
-        for code, count in self._ledger.letters.count(LetterFilter()).items():
-            letters.add_metric([code], count)
-        yield letters
-        yield GaugeMetricFamily(
-            "scraper_quarantined",
-            "Signed bodies that nobody could use.",
-            value=self._ledger.inbox.quarantined(),
-        )
-
-    def _deliveries(self) -> Iterator[Metric]:
-        figures = self._ledger.webhooks.figures(self._ledger.clock() - DELIVERIES_SINCE)
-        deliveries = GaugeMetricFamily(
+            "period",
+        ),
+        ("scraper_page_limit", "The most pages of a day or month, where there is a limit.", "period"),
+        ("scraper_dead_letters", "Open dead letters by reason.", "code"),
+        ("scraper_quarantined", "Signed bodies that nobody could use."),
+        (
             "scraper_deliveries_last_hour",
             "Deliveries of webhooks in the last hour, as the service's log tells, by outcome.",
-            labels=["outcome"],
-        )
-        deliveries.add_metric(["acknowledged"], figures.acknowledged)
-        for status, count in sorted(figures.refused.items()):
-            deliveries.add_metric([status], count)
-        yield deliveries
-        yield GaugeMetricFamily(
-            "scraper_webhooks_active",
-            "Webhooks that are registered and active.",
-            value=sum(webhook.is_active for webhook in self._ledger.webhooks.registered()),
-        )
+            "outcome",
+        ),
+        ("scraper_webhooks_active", "Webhooks that are registered and active."),
+    ):
+        yield GaugeMetricFamily(name, told, labels=["account", *labels])
+
+
+def _figures(ledger: Ledger, days: Sequence[str], limits: Limits) -> Iterator[_Sample]:
+    """What the ledger of one account knows: the name of each metric, the labels beside the account, and the value."""
+    for day in days:
+        progress = ledger.progress.of(day)
+        for state in _STATES:
+            yield "scraper_targets", [day, state], getattr(progress, state)
+    now = ledger.clock()
+    yield "scraper_oldest_open_seconds", [], ledger.progress.oldest_open_seconds()
+    yield "scraper_oldest_unsettled_seconds", [], ledger.sweeps.oldest_unsettled_seconds()
+    bound, foreign = ledger.sweeps.pending_events(now + timedelta(seconds=1))
+    yield "scraper_events_pending", ["ours"], bound
+    yield "scraper_events_pending", ["unknown"], foreign
+    if last := ledger.sweeps.last():
+        yield "scraper_last_sweep_timestamp_seconds", [], last[0].timestamp()
+    yield from _pages(ledger, limits)
+    for code, count in ledger.letters.count(LetterFilter()).items():
+        yield "scraper_dead_letters", [code], count
+    yield "scraper_quarantined", [], ledger.inbox.quarantined()
+    figures = ledger.webhooks.figures(now - DELIVERIES_SINCE)
+    yield "scraper_deliveries_last_hour", ["acknowledged"], figures.acknowledged
+    for status, count in sorted(figures.refused.items()):
+        yield "scraper_deliveries_last_hour", [status], count
+    yield "scraper_webhooks_active", [], sum(one.is_active for one in ledger.webhooks.registered())
+
+
+def _pages(ledger: Ledger, limits: Limits) -> Iterator[_Sample]:
+    local = ledger.clock().astimezone(ZoneInfo(limits.timezone))
+    midnight = local.replace(hour=0, minute=0, second=0, microsecond=0)
+    periods: tuple[tuple[str, datetime, int | None], ...] = (
+        ("day", midnight, limits.daily),
+        ("month", midnight.replace(day=1), limits.monthly),
+    )
+    for period, since, most in periods:
+        yield "scraper_pages_committed", [period], ledger.submissions.pages_committed_since(since)
+        if most is not None:
+            yield "scraper_page_limit", [period], most

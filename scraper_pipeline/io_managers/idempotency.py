@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # slow to import, and loaded with the definitions
 
 
 class IdempotencyIOManager(dg.ConfigurableIOManager):
-    """The only writer of results, dead letters and ``processed_at``.
+    """The only writer of results, dead letters and ``processed_at``, each in the scope of its outcome's account.
 
     A chunk is committed whole before the next one is asked for, so memory holds one chunk, and a crash loses no more
     than the work on it. What is handed over twice is stored once.
@@ -25,8 +25,9 @@ class IdempotencyIOManager(dg.ConfigurableIOManager):
         report = CommitReport()
         with explained_failures(), LedgerResource().open() as ledger:
             for chunk in obj:
-                with span("commit_outcomes", jobs=len(chunk)):
-                    report += ledger.outcomes.commit(chunk)
+                for account, outcomes in _by_account(chunk).items():
+                    with span("commit_outcomes", jobs=len(outcomes)):
+                        report += ledger.of_account(account).outcomes.commit(outcomes)
                 parked = report.dead + report.given_up
                 context.log.info(
                     f"{report.stored} stored, {parked} parked, {report.resubmitted} to be tried again"
@@ -51,3 +52,10 @@ class IdempotencyIOManager(dg.ConfigurableIOManager):
                 )
             read = ledger.progress.read_letters if is_letters else ledger.progress.read_results
             return pd.DataFrame([dict(row) for row in read(days, columns)], columns=pd.Index(columns))
+
+
+def _by_account(chunk: Sequence[JobOutcome]) -> dict[str, list[JobOutcome]]:
+    found: dict[str, list[JobOutcome]] = {}
+    for outcome in chunk:
+        found.setdefault(outcome.job.account, []).append(outcome)
+    return found

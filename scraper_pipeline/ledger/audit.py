@@ -75,7 +75,12 @@ class AuditStore(StorePart):
     ) -> list[Violation]:
         found = []
         with self.reading() as connection:
-            everything = invariants(self.scope, partition_key, on_sqlite=connection.dialect.name == "sqlite")
+            on_sqlite = connection.dialect.name == "sqlite"
+            everything = [
+                one
+                for scope in self.scope.each
+                for one in invariants(scope, partition_key, on_sqlite=on_sqlite)
+            ]
             wanted = [one for one in everything if not rules or one.rule in rules]
             for done, one in enumerate(wanted, start=1):
                 found += [

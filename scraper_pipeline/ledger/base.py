@@ -2,12 +2,24 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
-from typing import TypeVar
+from typing import Self, TypeVar
 
-from sqlalchemy import ARRAY, ColumnElement, Connection, Engine, Table, and_, any_, literal
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    Connection,
+    Engine,
+    Select,
+    Table,
+    and_,
+    any_,
+    func,
+    literal,
+    select,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 
 from scraper_pipeline.ledger import database
@@ -40,13 +52,29 @@ class StorePart:
     clock: Clock
 
     def writing(self) -> AbstractContextManager[Connection]:
+        if self.scope.beside:
+            raise ValueError("a ledger over several accounts is read; write to that of one of them")
         return database.writing(self.engine)
 
     def reading(self) -> AbstractContextManager[Connection]:
         return database.reading(self.engine)
 
     def in_scope(self, table: Table) -> ColumnElement[bool]:
-        return and_(table.c.account == self.scope.account, table.c.feed == self.scope.feed)
+        return and_(self.is_ours(table), table.c.feed == self.scope.feed)
+
+    def is_ours(self, table: Table) -> ColumnElement[bool]:
+        """Whether a row is of the scope's account, or of one of its accounts, in whatever feed."""
+        if self.scope.beside:
+            return table.c.account.in_(self.scope.accounts)
+        is_ours: ColumnElement[bool] = table.c.account == self.scope.account
+        return is_ours
+
+    @property
+    def each(self) -> tuple[Self, ...]:
+        """This part for each account by itself, where the scope has several."""
+        return (
+            tuple(replace(self, scope=scope) for scope in self.scope.each) if self.scope.beside else (self,)
+        )
 
     @property
     def scope_values(self) -> dict[str, str]:
@@ -86,6 +114,15 @@ def in_state(*states: State) -> ColumnElement[bool]:
     return (
         column == LITERAL[states[0]] if len(states) == 1 else column.in_([LITERAL[state] for state in states])
     )
+
+
+def account_names() -> Select[str]:
+    """Every account that has submissions, each found by one step through an index."""
+    of = submissions.c.account
+    names = select(func.min(of).label("name")).cte("names", recursive=True)
+    following = select(func.min(of)).where(of > names.c.name)
+    names = names.union_all(select(following.scalar_subquery()).where(names.c.name.is_not(None)))
+    return select(names.c.name).where(names.c.name.is_not(None))
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:

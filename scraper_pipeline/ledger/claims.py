@@ -84,6 +84,7 @@ class ClaimStore(StorePart):
                 tries[r.job_id],
                 r.pages_read,
                 reported[r.job_id],
+                self.scope.account,
             )
             for r in sorted(found, key=lambda r: r.job_id)
         ]

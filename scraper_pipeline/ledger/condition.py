@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import Connection, create_engine, make_url, text
+from sqlalchemy import Connection, bindparam, create_engine, func, make_url, select, text
 from sqlalchemy.exc import DatabaseError
 
+from scraper_pipeline.ledger.base import account_names, in_state
 from scraper_pipeline.ledger.database import (
     current_revision,
     first_line,
@@ -19,6 +20,8 @@ from scraper_pipeline.ledger.database import (
     reading,
 )
 from scraper_pipeline.ledger.errors import LedgerUnavailable
+from scraper_pipeline.ledger.records import OPEN_STATES
+from scraper_pipeline.ledger.schema import submissions
 
 _CONTENT_COLUMNS = ("markdown", "html")
 _COMPRESSION = """
@@ -26,6 +29,14 @@ _COMPRESSION = """
     WHERE attrelid = to_regclass('results') AND attname = ANY (:columns) AND attcompression = 'l'
 """
 _OFFERED = "SELECT 'lz4' = ANY (enumvals) FROM pg_settings WHERE name = 'default_toast_compression'"
+
+
+@dataclass(frozen=True)
+class AccountRows:
+    """An account that the ledger has rows of, and how many of its targets are not settled."""
+
+    account: str
+    unsettled: int
 
 
 @dataclass(frozen=True)
@@ -42,6 +53,8 @@ class LedgerCondition:
     lz4_offered: bool | None = None
     lz4_used: bool | None = None
     """Whether pages are compressed with it; both are None where there is no such choice."""
+    accounts: tuple[AccountRows, ...] = ()
+    """Whoever has rows; nobody where the tables are not as this release needs them."""
 
 
 def sqlite_file(url: str) -> Path | None:
@@ -64,9 +77,12 @@ def look_at_ledger(url: str) -> LedgerCondition:
             missing = len(known) if revision is None else None
             if revision in known:
                 missing = known.index(revision)
+            accounts = _accounts(connection) if missing == 0 else ()
             if connection.dialect.name == "sqlite":
-                return LedgerCondition(f"SQLite {sqlite3.sqlite_version}", revision, missing)
-            return LedgerCondition(revision=revision, missing_migrations=missing, **_postgres(connection))
+                server = f"SQLite {sqlite3.sqlite_version}"
+                return LedgerCondition(server, revision, missing, accounts=accounts)
+            facts = _postgres(connection)
+            return LedgerCondition(revision=revision, missing_migrations=missing, accounts=accounts, **facts)
     except DatabaseError as error:
         where = make_url(url).set(query={}).render_as_string(hide_password=True)
         raise LedgerUnavailable(f"The ledger at {where} can't be read: {first_line(error)}.") from None
@@ -86,6 +102,12 @@ def _reading_only(url: str) -> Iterator[Connection]:
             yield connection
     finally:
         engine.dispose()
+
+
+def _accounts(connection: Connection) -> tuple[AccountRows, ...]:
+    names = list(connection.scalars(account_names()))
+    unsettled = select(func.count()).where(submissions.c.account == bindparam("name"), in_state(*OPEN_STATES))
+    return tuple(AccountRows(name, connection.scalar(unsettled, {"name": name}) or 0) for name in names)
 
 
 def _postgres(connection: Connection) -> dict[str, Any]:

@@ -4,7 +4,7 @@ Everything is counted over the whole account, by when it was sent, as the page l
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import datetime
 from enum import StrEnum
 
@@ -76,12 +76,15 @@ class Uncounted:
         """The most pages that may have been charged beyond the ledger's, as far as that can be told."""
         return self.in_flight + self.given_up + self.unresolved + self.not_storable + self.other_programs
 
+    def __add__(self, other: "Uncounted") -> "Uncounted":
+        return Uncounted(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
+
 
 class CostStore(StorePart):
     """Reads only. Spans of time include their start and not their end."""
 
     def spent(self, start: datetime, end: datetime, by: str | None = None) -> list[Spent]:
-        """What was sent in a span and what it cost, by ``attempt`` or ``label:NAME``, or altogether."""
+        """What was sent in a span and what it cost, by ``attempt``, ``account`` or ``label:NAME``, or altogether."""
         sent, key = self._sent(start, end), _grouping(by).label("key")
         found: dict[tuple[str, Outcome], list[int]] = {}
 
@@ -113,14 +116,14 @@ class CostStore(StorePart):
             def with_letter(*codes: LetterCode) -> ColumnElement[bool]:
                 ended_in = select(*(_letter[name] for name in _TARGET), _letter.attempts)
                 return tuple_(*(_row[name] for name in _TARGET), _row.attempt).in_(
-                    ended_in.where(_letter.account == self.scope.account, _letter.error_code.in_(codes))
+                    ended_in.where(self.is_ours(dead_letters), _letter.error_code.in_(codes))
                 )
 
             made_at = func.coalesce(_foreign.created_at, _foreign.first_seen_at)
             completed = connection.execute(
                 select(_foreign.kind, func.count())
                 .where(
-                    _foreign.account == self.scope.account,
+                    self.is_ours(foreign_jobs),
                     _foreign.status == "completed",
                     made_at >= start,
                     made_at < end,
@@ -144,21 +147,19 @@ class CostStore(StorePart):
         """When the first of what was sent from a time on was sent."""
         with self.reading() as connection:
             first: datetime | None = connection.scalar(
-                select(func.min(_row.sent_at)).where(
-                    _row.account == self.scope.account, _row.sent_at >= since
-                )
+                select(func.min(_row.sent_at)).where(self.is_ours(submissions), _row.sent_at >= since)
             )
         return first
 
     def _sent(self, start: datetime, end: datetime) -> ColumnElement[bool]:
-        return and_(_row.account == self.scope.account, _row.sent_at >= start, _row.sent_at < end)
+        return and_(self.is_ours(submissions), _row.sent_at >= start, _row.sent_at < end)
 
 
 def _grouping(by: str | None) -> ColumnElement[str]:
     if by is None:
         return cast(literal_column("''"), Text)
-    if by == "attempt":
-        return _row.attempt
+    if by in ("attempt", "account"):
+        return _row[by]
     return func.coalesce(_row.labels[by.removeprefix("label:")].as_string(), literal_column("''"))
 
 

@@ -41,12 +41,14 @@ _JSON = msgspec.json.Encoder()
 _rows = bindparam("rows", type_=Text)
 _elements = func.json_array_elements(cast(_rows, JSON)).table_valued(column("value", JSON), name="delivered")
 _DELIVERED_ON_POSTGRES = select(*(_elements.c.value[name].as_string().label(name) for name in _NEWS))
+_ACCOUNT_ON_POSTGRES = _elements.c.value["account"].as_string()
 _entries = func.json_each(_rows).table_valued("value", name="delivered")
 _DELIVERED_ON_SQLITE = (
     select(*(func.json_extract(_entries.c.value, f"$.{name}").label(name) for name in _NEWS))
     .select_from(_entries)
     .where(true())  # without any WHERE, SQLite takes the ON of an upsert for that of a join
 )
+_ACCOUNT_ON_SQLITE = func.json_extract(_entries.c.value, "$.account")
 _is_delivered = _event.job_id.in_(select(func.json_extract(_entries.c.value, "$.job_id")))
 _KNOWN_ON_SQLITE = select(_event.job_id, _event.given_up_at.is_not(None)).where(
     _event.webhook_at.is_not(None), _is_delivered
@@ -57,11 +59,15 @@ _OURS_ON_SQLITE = select(_event.job_id).where(_event.webhook_at == _now, _is_del
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One verified delivery: the job that it brings news of, and what it called itself."""
+    """One verified delivery: the job that it brings news of, what it called itself, and whose secret verified it.
+
+    Without an account it is the store's own.
+    """
 
     job_id: str
     event_type: str | None = None
     delivery_id: str | None = None
+    account: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,7 @@ class QuarantinedBody:
     reason: str
     body: bytes = field(repr=False)
     source: str = "webhook"
+    account: str | None = None
 
 
 class InboxStore(StorePart):
@@ -102,7 +109,8 @@ class InboxStore(StorePart):
 
     def _row(self, body: QuarantinedBody, now: datetime) -> dict[str, Any]:
         told = {"source": body.source, "reason": body.reason, "body": body.body}
-        return {**self.scope_values, **told, "received_at": now}
+        account = body.account or self.scope.account
+        return {**self.scope_values, "account": account, **told, "received_at": now}
 
     def quarantined(self) -> int:
         """How many bodies stand in quarantine that nobody has resolved."""
@@ -161,8 +169,9 @@ class InboxStore(StorePart):
     def _statement(self) -> Executable:
         """The upsert of a batch, built once: building it takes longer than running it."""
         on_postgres = self.engine.dialect.name == "postgresql"
+        account = _ACCOUNT_ON_POSTGRES if on_postgres else _ACCOUNT_ON_SQLITE
         constants: Mapping[str, ColumnElement[Any]] = {
-            "account": literal(self.scope.account, Text),
+            "account": func.coalesce(account, literal(self.scope.account, Text)),
             "feed": literal(self.scope.feed, Text),
             **dict.fromkeys(("webhook_at", "received_at", "available_at"), _now),
         }

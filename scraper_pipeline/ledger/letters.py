@@ -111,6 +111,7 @@ class DeadLetter:
     resolved_at: datetime | None
     resolution: str | None
     note: str | None
+    account: str = "default"
 
 
 @dataclass(frozen=True)
@@ -223,7 +224,7 @@ class LetterStore(StorePart):
             ).one_or_none()
             if found is None:
                 return None
-            target = {name: getattr(found, name) for name in ("partition_key", "target_id")}
+            target = {name: getattr(found, name) for name in ("account", "partition_key", "target_id")}
             letters = connection.execute(
                 select(dead_letters).where(self.in_scope(dead_letters)).filter_by(**target)
             ).all()
@@ -264,5 +265,5 @@ class LetterStore(StorePart):
 def _read(row: Any) -> DeadLetter:
     return DeadLetter(
         row.id, row.partition_key, row.target_id, row.url, row.error_code, row.error_message, row.attempts,
-        row.job_id, row.parked_at, row.resolved_at, row.resolution, row.note,
+        row.job_id, row.parked_at, row.resolved_at, row.resolution, row.note, row.account,
     )  # fmt: skip

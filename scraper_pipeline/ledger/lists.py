@@ -73,6 +73,15 @@ class ListStore(StorePart):
                 .values(failed_at=self.clock())
             )
 
+    def leave(self, partition_key: str, name: str) -> None:
+        """Note that the list is another account's now: a planning that was broken off here is nobody's to end."""
+        with self.writing() as connection:
+            connection.execute(
+                update(planned_lists)
+                .where(self._is(partition_key, name), _list.begun_at.is_not(None))
+                .values(begun_at=None, failed_at=None)
+            )
+
     def unfinished(self, partition_key: str) -> list[UnfinishedList]:
         """The lists whose planning for this day was begun, and broken off, or goes on."""
         with self.reading() as connection:
@@ -89,6 +98,9 @@ class ListStore(StorePart):
 
     def planned(self, partition_key: str) -> list[PlannedList]:
         """The lists of a day that were planned whole, each beside the last day before that had it."""
+        return [planned for one in self.each for planned in one._planned(partition_key)]
+
+    def _planned(self, partition_key: str) -> list[PlannedList]:
         columns = (_list.list, _list.targets, _list.pages, _list.beyond_budget, _list.partition_key)
         whole = and_(self.in_scope(planned_lists), _list.planned_at.is_not(None))
         found = []

@@ -36,9 +36,10 @@ class NewsStore(StorePart):
                 for job_id in chunk
             ]
             statement = self.insert(processed_events)
-            changes: dict[str, Any] = {
-                name: func.coalesce(_event[name], statement.excluded[name]) for name in seen
-            }
+            # A webhook's secret tells its account less surely than whoever asked the service with the account's key.
+            changes: dict[str, Any] = {"account": statement.excluded.account}
+            is_another = None if seen else _event.account != self.scope.account
+            changes |= {name: func.coalesce(_event[name], statement.excluded[name]) for name in seen}
             if reopen:
                 changes["given_up_at"] = None
                 changes["available_at"] = case(
@@ -47,11 +48,29 @@ class NewsStore(StorePart):
                 )
             with self.writing() as connection:
                 connection.execute(
-                    statement.on_conflict_do_update(index_elements=["job_id"], set_=changes)
-                    if changes
-                    else statement.on_conflict_do_nothing(),
+                    statement.on_conflict_do_update(
+                        index_elements=["job_id"], set_=changes, where=is_another
+                    ),
                     rows,
                 )
+
+    def take_over(self) -> int:
+        """Make news of jobs of this scope its own where a webhook has left it under another account.
+
+        Two accounts may be given the same secret, or a secret that says no account. Returns how many jobs it was.
+        """
+        is_mine = select(_job.job_id).where(_job.job_id == _event.job_id, self.in_scope(jobs)).exists()
+        with self.writing() as connection:
+            return connection.execute(
+                update(processed_events)
+                .where(
+                    _event.account != self.scope.account,
+                    _event.processed_at.is_(None),
+                    _event.given_up_at.is_(None),
+                    is_mine,
+                )
+                .values(**self.scope_values)
+            ).rowcount
 
     def take_due_jobs(self, limit: int) -> list[DueJob]:
         """Jobs whose next look is due, longest overdue first; a second caller gets others for the next half minute."""

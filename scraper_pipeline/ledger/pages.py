@@ -21,20 +21,22 @@ class PageKey:
 
     job_id: str
     item_key: str
+    account: str
     target_id: str
     labels: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class PagesOfDay:
-    """The pages of a day within one transaction, by target and item; memory holds a few of them."""
+    """The pages of a day within one transaction, by account, target and item; memory holds a few of them."""
 
     connection: Connection
     condition: ColumnElement[bool]
 
     def keys(self) -> Iterator[PageKey]:
         """Every page without its content."""
-        for row in self._stream(_page.job_id, _page.item_key, _page.target_id, _page.labels):
+        columns = (_page.job_id, _page.item_key, _page.account, _page.target_id, _page.labels)
+        for row in self._stream(*columns):
             yield PageKey(*row)
 
     def rows(self, columns: Sequence[str]) -> Iterator[Mapping[str, Any]]:
@@ -64,7 +66,7 @@ class PagesOfDay:
             self.connection.execute(
                 select(*columns)
                 .where(self.condition, ~_is_outdated())
-                .order_by(_page.target_id, _page.item_key)
+                .order_by(_page.account, _page.target_id, _page.item_key)
                 .execution_options(yield_per=KEYS_AT_ONCE)
             )
         )

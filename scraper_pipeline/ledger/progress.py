@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, RowMapping, Table, exists, func, or_, select, true
 
-from scraper_pipeline.ledger.base import StorePart, in_state, quantile
+from scraper_pipeline.ledger.base import StorePart, account_names, in_state, quantile
 from scraper_pipeline.ledger.records import PartitionRevision, PendingPartition, Progress, State
 from scraper_pipeline.ledger.schema import (
     LITERAL,
@@ -80,32 +80,31 @@ class ProgressStore(StorePart):
     def revision(self, partition_key: str) -> int:
         """How often the partition's rows have changed; 0 for one that has none."""
         with self.reading() as connection:
-            return (
-                connection.scalar(
-                    select(partitions.c.revision).where(
-                        self.in_scope(partitions), partitions.c.partition_key == partition_key
-                    )
+            revision = connection.scalar(
+                select(func.sum(partitions.c.revision)).where(
+                    self.in_scope(partitions), partitions.c.partition_key == partition_key
                 )
-                or 0
             )
+        return int(revision or 0)  # Postgres adds whole numbers up to a decimal
 
     def revisions(self, limit: int) -> list[PartitionRevision]:
         """The newest partitions (by key) with their revisions."""
         with self.reading() as connection:
             rows = connection.execute(
-                select(partitions.c.partition_key, partitions.c.revision)
+                select(partitions.c.partition_key, func.sum(partitions.c.revision).label("revision"))
                 .where(self.in_scope(partitions))
+                .group_by(partitions.c.partition_key)
                 .order_by(partitions.c.partition_key.desc())
                 .limit(limit)
             ).all()
-        return [PartitionRevision(row.partition_key, row.revision) for row in rows]
+        return [PartitionRevision(row.partition_key, int(row.revision)) for row in rows]
 
     def is_planned(self, partition_key: str) -> bool:
         """Whether some list was planned for the partition from its first line to its last."""
         with self.reading() as connection:
             return (
                 connection.scalar(
-                    select(partitions.c.planned_at).where(
+                    select(func.max(partitions.c.planned_at)).where(
                         self.in_scope(partitions), partitions.c.partition_key == partition_key
                     )
                 )
@@ -151,7 +150,7 @@ class ProgressStore(StorePart):
                 .join(jobs, _job.job_id == _event.job_id)
                 .where(
                     self.in_scope(jobs),
-                    _event.account == self.scope.account,
+                    self.is_ours(processed_events),
                     _event.processed_at.is_(None),
                     _event.given_up_at.is_(None),
                     _event.available_at <= now,
@@ -288,17 +287,24 @@ class ProgressStore(StorePart):
         """Whether anything is planned, sending or accepted, or a job that was given up is still under watch."""
         # A least value is the index's first entry; what merely exists, Postgres may seek from the table's beginning.
         firsts = [
-            select(func.min(_row.partition_key)).where(self.in_scope(submissions), in_state(state))
+            select(func.min(_row.partition_key)).where(one.in_scope(submissions), in_state(state))
+            for one in self.each
             for state in (State.PLANNED, State.SENDING, State.ACCEPTED)
         ]
-        watched = select(func.min(_job.next_look_at)).where(
-            self.in_scope(jobs), _job.next_look_at.is_not(None)
-        )
+        watched = [
+            select(func.min(_job.next_look_at)).where(one.in_scope(jobs), _job.next_look_at.is_not(None))
+            for one in self.each
+        ]
         with self.reading() as connection:
             found = connection.execute(
-                select(*(first.scalar_subquery() for first in (*firsts, watched)))
+                select(*(first.scalar_subquery() for first in (*firsts, *watched)))
             ).one()
         return any(first is not None for first in found)
+
+    def accounts(self) -> list[str]:
+        """Every account that has a row, of whatever scope."""
+        with self.reading() as connection:
+            return list(connection.scalars(account_names()))
 
 
 _NEWEST = (State.PLANNED, State.SENDING, State.ACCEPTED, State.STORED, State.DEAD)

@@ -65,6 +65,7 @@ class QualityStore(StorePart):
                 connection.scalars(
                     select(day)
                     .where(self.in_scope(partitions), day < partition_key)
+                    .group_by(day)
                     .order_by(day.desc())
                     .limit(limit)
                 )

@@ -61,10 +61,23 @@ CRAWL_LIMIT = 50  # pages: the service's own limit, where a crawl names none
 
 @dataclass(frozen=True)
 class Scope:
-    """Whose rows are meant: an API account and a feed (a named target list)."""
+    """Whose rows are meant: an API account and a feed (a named target list).
+
+    With ``beside``, those of further accounts as well: such a scope is for reading alone.
+    """
 
     account: str = "default"
     feed: str = "default"
+    beside: tuple[str, ...] = ()
+
+    @property
+    def accounts(self) -> tuple[str, ...]:
+        return (self.account, *self.beside)
+
+    @property
+    def each(self) -> "tuple[Scope, ...]":
+        """The scope of each account by itself."""
+        return tuple(Scope(account, self.feed) for account in self.accounts) if self.beside else (self,)
 
 
 @dataclass(frozen=True)
@@ -218,7 +231,7 @@ class ForeignJob:
 class ClaimedJob:
     """A job with news whose settlement this caller holds until the claim's lease ends.
 
-    ``reported_at`` is when the first channel told of its end.
+    ``reported_at`` is when the first channel told of its end; ``account`` is whose ledger its outcome belongs to.
     """
 
     job_id: str
@@ -231,6 +244,7 @@ class ClaimedJob:
     tries: int
     pages_read: int = 0
     reported_at: datetime | None = None
+    account: str = "default"
 
 
 @dataclass(frozen=True)

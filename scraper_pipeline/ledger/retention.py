@@ -62,6 +62,14 @@ class Traces:
     quarantined: int = 0
     letters: int = 0
 
+    def __add__(self, other: "Traces") -> "Traces":
+        return Traces(
+            self.events + other.events,
+            self.deliveries + other.deliveries,
+            self.quarantined + other.quarantined,
+            self.letters + other.letters,
+        )
+
 
 @dataclass(frozen=True)
 class OldDay:

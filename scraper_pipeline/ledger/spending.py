@@ -64,7 +64,7 @@ class SpendingStore(StorePart):
         Attempts that failed are not charged; what was submitted again on purpose was paid before.
         """
         with self.reading() as connection:
-            return _pages_committed(connection, self.scope.account, since)
+            return self._pages_committed(connection, since)
 
     def pages_left(self, limits: Iterable[PageLimit]) -> dict[str, int]:
         """How many pages each limit leaves at this moment, by its name."""
@@ -101,7 +101,7 @@ class SpendingStore(StorePart):
             if until < begin or (limit in allowance.past and until - begin < _REMEMBERED_ANEW):
                 continue
             with self.reading() as connection:
-                pages += _pages_committed(connection, self.scope.account, begin, until)
+                pages += self._pages_committed(connection, begin, until)
             allowance.past[limit] = (until, pages)
 
     def _room(self, connection: Connection, allowance: Allowance | None) -> int | None:
@@ -118,35 +118,34 @@ class SpendingStore(StorePart):
         for limit in allowance.limits:
             begin, pages = allowance.past.get(limit, (limit.since, 0))
             if begin not in since:
-                since[begin] = _pages_committed(connection, self.scope.account, begin)
+                since[begin] = self._pages_committed(connection, begin)
             allowance.left[limit.name] = max(0, limit.pages - pages - since[begin])
         return min(allowance.left.values())
+
+    def _pages_committed(
+        self, connection: Connection, since: datetime, before: datetime | None = None
+    ) -> int:
+        of_job = results.c.job_id == _row.job_id
+        # By name, since a role that reads figures may read no other column of it.
+        of_item = or_(IS_CRAWL, results.c.item_key == _row.item_key)
+        has_result = select(results.c.job_id).where(of_job, of_item).exists()
+        crawled = select(func.count()).select_from(results).where(of_job).scalar_subquery()
+        pages = case((IS_PAGE, 1), (in_state(State.SENDING, State.ACCEPTED), MOST_PAGES), else_=crawled)
+        sent = and_(self.is_ours(submissions), _row.sent_at >= since)
+        committed = connection.scalar(
+            select(func.sum(pages))
+            .select_from(submissions)
+            .where(
+                sent if before is None else and_(sent, _row.sent_at < before),
+                or_(
+                    in_state(State.SENDING, State.ACCEPTED, State.STORED),
+                    and_(in_state(State.DEAD, State.SUPERSEDED), or_(_row.given_up, has_result)),
+                ),
+            )
+        )
+        return int(committed or 0)  # Postgres adds whole numbers up to a decimal
 
 
 def _lock_key(account: str) -> int:
     digest = hashlib.sha256(f"page limits of {account}".encode()).digest()
     return int.from_bytes(digest[:8], "big", signed=True)
-
-
-def _pages_committed(
-    connection: Connection, account: str, since: datetime, before: datetime | None = None
-) -> int:
-    of_job = results.c.job_id == _row.job_id
-    # By name, since a role that reads figures may read no other column of it.
-    of_item = or_(IS_CRAWL, results.c.item_key == _row.item_key)
-    has_result = select(results.c.job_id).where(of_job, of_item).exists()
-    crawled = select(func.count()).select_from(results).where(of_job).scalar_subquery()
-    pages = case((IS_PAGE, 1), (in_state(State.SENDING, State.ACCEPTED), MOST_PAGES), else_=crawled)
-    sent = and_(_row.account == account, _row.sent_at >= since)
-    committed = connection.scalar(
-        select(func.sum(pages))
-        .select_from(submissions)
-        .where(
-            sent if before is None else and_(sent, _row.sent_at < before),
-            or_(
-                in_state(State.SENDING, State.ACCEPTED, State.STORED),
-                and_(in_state(State.DEAD, State.SUPERSEDED), or_(_row.given_up, has_result)),
-            ),
-        )
-    )
-    return int(committed or 0)  # Postgres adds whole numbers up to a decimal

@@ -28,7 +28,7 @@ from scraper_pipeline.ledger.webhooks import WebhookStore
 
 
 class Ledger:
-    """Durable state in one database, within the scope of an account and a feed.
+    """Durable state in one database, within the scope of an account and a feed, or of several accounts to be read.
 
     ``clock`` gives aware UTC times. Safe to use from several threads; close it when done.
     """
@@ -62,6 +62,20 @@ class Ledger:
             engine.dispose()  # nobody else knows of it, whatever ended the migration
             raise
         return cls(engine, scope, clock, resubmission)
+
+    def of_account(self, *names: str) -> "Ledger":
+        """The ledger of an account, or of several to be read. It shares the connections: closing one closes all."""
+        if names == self.scope.accounts:
+            return self
+        account, *beside = names
+        return Ledger(
+            self.engine, Scope(account, self.scope.feed, tuple(beside)), self.clock, self.resubmission
+        )
+
+    @property
+    def each(self) -> "tuple[Ledger, ...]":
+        """The ledger of each account by itself, where the scope has several."""
+        return tuple(self.of_account(name) for name in self.scope.accounts)
 
     def close(self) -> None:
         self.engine.dispose()

@@ -1,5 +1,6 @@
 """What the sweep over the service's list of jobs needs to know, and what it leaves behind."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -81,15 +82,28 @@ class SweepStore(StorePart):
         return seen_until
 
     def last(self) -> tuple[datetime, Mapping[str, Any]] | None:
-        """When the last sweep that came to its end did so, and what it found."""
+        """When the last sweep that came to its end did so, and what it found.
+
+        Of several accounts, the figures of each one's last sweep together, and the end of the one that is longest ago.
+        """
+        found: list[Any] = []
         with self.reading() as connection:
-            row = connection.execute(
-                select(_sweep.ended_at, _sweep.figures)
-                .where(self.in_scope(sweeps), _sweep.ended_at.is_not(None))
-                .order_by(_sweep.began_at.desc(), _sweep.id.desc())
-                .limit(1)
-            ).first()
-        return None if row is None else (row.ended_at, row.figures)
+            for one in self.each:
+                found += connection.execute(
+                    select(_sweep.ended_at, _sweep.figures)
+                    .where(one.in_scope(sweeps), _sweep.ended_at.is_not(None))
+                    .order_by(_sweep.began_at.desc(), _sweep.id.desc())
+                    .limit(1)
+                ).all()
+        if not found:
+            return None
+        if len(found) == 1:
+            return found[0].ended_at, found[0].figures
+        total = Counter[str]()
+        for row in found:
+            total.update(row.figures)
+        is_whole = all(row.figures.get("is_whole", 1) for row in found)
+        return min(row.ended_at for row in found), {**total, "is_whole": int(is_whole)}
 
     def unsettled_jobs(self, sent_before: datetime, watched_since: datetime) -> list[UnsettledJob]:
         """Jobs sent before a moment that rows still wait for, or that were given up after ``watched_since``.

@@ -203,11 +203,16 @@ class WebhookStore(StorePart):
             )
 
     def replay(self, job_ids: Iterable[str]) -> ReplayReport:
-        """Have these jobs settled once more where anything is left to do; every call is counted."""
+        """Have those of these jobs that are of this scope settled once more where anything is left to do.
+
+        Every call is counted.
+        """
         now, taken_up, done, strangers = self.clock(), 0, 0, 0
         for chunk in chunked(sorted(set(job_ids))):
             with self.writing() as connection:
-                ours = set(connection.scalars(select(_job.job_id).where(_job.job_id.in_(chunk))))
+                ours = set(
+                    connection.scalars(select(_job.job_id).where(self.in_scope(jobs), _job.job_id.in_(chunk)))
+                )
                 strangers += len(chunk) - len(ours)
                 rows = [
                     {
@@ -231,6 +236,7 @@ class WebhookStore(StorePart):
                             "delivery_log_at": func.coalesce(
                                 _event.delivery_log_at, statement.excluded.delivery_log_at
                             ),
+                            "account": statement.excluded.account,
                             "given_up_at": None,
                             "replays": _event.replays + 1,
                             "replayed_at": now,

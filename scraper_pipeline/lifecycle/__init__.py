@@ -4,10 +4,12 @@ from scraper_pipeline.lifecycle.claiming import requests_needed
 from scraper_pipeline.lifecycle.costs import (
     Comparison,
     MonthForecast,
+    altogether,
     compare_costs,
     forecast_month,
     span_of,
 )
+from scraper_pipeline.lifecycle.draining import Drain
 from scraper_pipeline.lifecycle.places import Places
 from scraper_pipeline.lifecycle.policy import LifecyclePolicy
 from scraper_pipeline.lifecycle.polling import EVERYWHERE, PollReport, poll_jobs
@@ -21,7 +23,12 @@ from scraper_pipeline.lifecycle.registration import (
     register_webhooks,
     rotate_secrets,
 )
-from scraper_pipeline.lifecycle.replay import DeliveryLogReport, read_delivery_log, replay_deliveries
+from scraper_pipeline.lifecycle.replay import (
+    DeliveryLogReport,
+    read_delivery_log,
+    replay_deliveries,
+    replayed_together,
+)
 from scraper_pipeline.lifecycle.resolution import ResolutionReport, resolve_lost_answers
 from scraper_pipeline.lifecycle.resubmission import ResubmissionReport, resubmit_targets, retry_letters
 from scraper_pipeline.lifecycle.settlement import RESOLUTION_SECONDS, SETTLE_LEASE, Settlement
@@ -39,6 +46,7 @@ __all__ = [
     "Bound",
     "Comparison",
     "DeliveryLogReport",
+    "Drain",
     "LifecyclePolicy",
     "MakeTarget",
     "MonthForecast",
@@ -52,6 +60,7 @@ __all__ = [
     "Settlement",
     "SubmissionReport",
     "SweepReport",
+    "altogether",
     "compare_costs",
     "forecast_month",
     "pages_left",
@@ -60,6 +69,7 @@ __all__ = [
     "reconcile_jobs",
     "register_webhooks",
     "replay_deliveries",
+    "replayed_together",
     "requests_needed",
     "resolve_lost_answers",
     "resubmit_targets",

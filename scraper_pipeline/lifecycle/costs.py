@@ -1,6 +1,7 @@
 """What was paid beside what the service says that it charged, and how long the month's pages last at this pace."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
@@ -16,7 +17,7 @@ PACE_DAYS = 7
 
 @dataclass(frozen=True)
 class Comparison:
-    """The ledger's pages of a span of time beside the service's; ``charged`` is None where the service doesn't tell.
+    """An account's pages of a span of time in the ledger, beside the service's; None where that doesn't tell them.
 
     ``charged_by_day`` has the service's own days, which are UTC's.
     """
@@ -26,6 +27,7 @@ class Comparison:
     charged: int | None = None
     charged_by_day: Mapping[str, int] = field(default_factory=dict)
     untold_because: str | None = None
+    account: str = "default"
 
     @property
     def difference(self) -> int | None:
@@ -56,6 +58,25 @@ class MonthForecast:
     pages_a_day: float
     expected: int
     runs_out_on: date | None
+    account: str = "default"
+
+
+def altogether(compared: Sequence[Comparison]) -> Comparison:
+    """The comparisons of several accounts as one, in which one's surplus makes up for another's lack."""
+    if len(compared) == 1:
+        return compared[0]
+    by_day = Counter[str]()
+    for one in compared:
+        by_day.update(one.charged_by_day)
+    untold = [f"{one.account}: {one.untold_because}" for one in compared if one.untold_because]
+    return Comparison(
+        sum(one.paid for one in compared),
+        sum((one.uncounted for one in compared), Uncounted()),
+        None if untold else sum(one.charged or 0 for one in compared),
+        by_day,
+        "; ".join(untold) or None,
+        ", ".join(one.account for one in compared),
+    )
 
 
 def span_of(first: date, last: date, timezone: str) -> tuple[datetime, datetime]:
@@ -73,14 +94,16 @@ async def compare_costs(
     """The ledger's pages of a span beside the service's statistics; without these, if they are not to be had."""
     paid = sum(one.pages for one in ledger.costs.spent(start, end))
     uncounted = ledger.costs.uncounted(start, end)
+    account = ledger.scope.account
     if client is None:
-        return Comparison(paid, uncounted, untold_because="GEONODE_SCRAPER_API_KEY is not set")
+        untold = "GEONODE_SCRAPER_API_KEY is not set"
+        return Comparison(paid, uncounted, untold_because=untold, account=account)
     try:
         statistics = await client.get_statistics(start, end, budget=STATISTICS_SECONDS)
     except ScraperError as error:
-        return Comparison(paid, uncounted, untold_because=str(error))
+        return Comparison(paid, uncounted, untold_because=str(error), account=account)
     by_day = {f"{day.date:%Y-%m-%d}": day.tokens_used for day in statistics.tokens_used or ()}
-    return Comparison(paid, uncounted, statistics.pages_charged, by_day)
+    return Comparison(paid, uncounted, statistics.pages_charged, by_day, account=account)
 
 
 def forecast_month(ledger: Ledger, policy: LifecyclePolicy) -> MonthForecast:
@@ -104,4 +127,6 @@ def forecast_month(ledger: Ledger, policy: LifecyclePolicy) -> MonthForecast:
         expected += pace if days else max(0.0, pace - so_far)
         if policy.monthly_page_limit is not None and expected >= policy.monthly_page_limit:
             runs_out_on = runs_out_on or today + timedelta(days=days)
-    return MonthForecast(policy.monthly_page_limit, committed, pace, round(expected), runs_out_on)
+    return MonthForecast(
+        policy.monthly_page_limit, committed, pace, round(expected), runs_out_on, ledger.scope.account
+    )

@@ -95,6 +95,12 @@ class RotationReport:
     replayed: int = 0
     gone: int = 0
 
+    def __iadd__(self, other: "RotationReport") -> "RotationReport":
+        self.rotated += other.rotated
+        self.replayed += other.replayed
+        self.gone += other.gone
+        return self
+
 
 async def rotate_secrets(
     ledger: Ledger,
@@ -153,7 +159,10 @@ def _check_keepable(secrets: SecretsFile) -> None:
 def _keep(
     ledger: Ledger, secrets: SecretsFile, webhook: Webhook | RegisteredWebhook, secret: SecretStr
 ) -> None:
-    secrets.add(WebhookSecret(secret, webhook.webhook_id, webhook.event_type, ledger.clock()))
+    account = ledger.scope.account
+    secrets.add(
+        WebhookSecret(secret, webhook.webhook_id, webhook.event_type, ledger.clock(), account=account)
+    )
 
 
 def _knows_secret_of(secrets: SecretsFile, webhook: Webhook, now: datetime) -> bool:

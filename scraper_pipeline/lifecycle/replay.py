@@ -1,6 +1,6 @@
 """The delivery log: what webhooks did not bring, or nobody took, becomes news after all."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -120,3 +120,16 @@ async def replay_deliveries(
             await read_delivery_log(ledger, client, since=since, on_page=on_page)
         wanted.update(ledger.webhooks.jobs_delivered_since(since))
     return ledger.webhooks.replay(wanted)
+
+
+def replayed_together(reports: Sequence[ReplayReport], job_ids: Collection[str]) -> ReplayReport:
+    """What the replays of several accounts came to, each of which was asked for all of these jobs.
+
+    A job is of one account at most.
+    """
+    asked_again = len(set(job_ids)) * max(0, len(reports) - 1)
+    return ReplayReport(
+        sum(one.taken_up for one in reports),
+        sum(one.already_done for one in reports),
+        sum(one.not_ours for one in reports) - asked_again,
+    )

@@ -30,6 +30,11 @@ class ResubmissionReport:
     beyond: int = 0
     resolved: int = 0
 
+    def __iadd__(self, other: "ResubmissionReport") -> "ResubmissionReport":
+        for name, count in other.__dict__.items():
+            setattr(self, name, getattr(self, name) + count)
+        return self
+
 
 async def resubmit_targets(
     ledger: Ledger, client: ScraperClient, partition_key: str, which: Which, max_pages: int | None = None

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import uuid
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from time import monotonic as system_monotonic
 from time import sleep as system_sleep
@@ -27,10 +27,10 @@ _BULK = (Kind.BATCH, Kind.CRAWL)
 
 @dataclass
 class Settlement:
-    """The settling of some partitions: a stream of chunks to commit, each fetched when the last one was taken.
+    """The settling of some partitions of an account: chunks to commit, each fetched when the last one was taken.
 
-    Nothing is claimed, fetched or changed until the stream is read. Whoever reads it commits each chunk before asking
-    for the next; a chunk that is not committed is claimed again once its lease is over.
+    Nothing is claimed, fetched or changed until a chunk is asked for. Whoever does so commits each chunk before asking
+    for the next; one that is not committed is claimed again once its lease is over.
     """
 
     ledger: Ledger
@@ -43,41 +43,64 @@ class Settlement:
     requests_made: int = 0
     unresolved_because: str | None = None
     """Why lost answers could not be resolved, if so; the sensor tries again and fails loudly."""
+    pause: float = 0.0
+    """For how many seconds nothing has to be done after a round that gave an empty chunk."""
+    is_over: bool = False
+    """Whether the last rounds ended since everything was settled."""
     _next_resolution: float = float("-inf")
     _rounds_without_bulk: int = 0
 
     def outcomes(self) -> Iterator[Sequence[JobOutcome]]:
+        """The chunks of all rounds, one after the other; raises what ``rounds`` raises."""
+        with asyncio.Runner() as runner:
+            rounds = self.rounds()
+            try:
+                while (chunk := runner.run(anext(rounds, None))) is not None:
+                    if chunk:
+                        yield chunk
+                    else:
+                        self.sleep(self.pause)
+            finally:
+                runner.run(rounds.aclose())
+
+    async def rounds(self, seconds: float | None = None) -> AsyncGenerator[Sequence[JobOutcome], None]:
         """Settle until everything is, or news has been quiet for a while, or the budget of time is used up.
 
+        An empty chunk says that there is nothing to do for ``pause`` seconds; ``seconds`` replace the policy's budget.
         Raises the ScraperError of the account at once, and that of the service if a whole chunk met nothing else and
         is not itself at fault; the jobs concerned are given back before.
         """
-        holder = uuid.uuid4().hex
+        holder, client, self.is_over = uuid.uuid4().hex, None, False
+        budget = self.policy.drain if seconds is None else seconds
         began = last_news = self.monotonic()
-        with asyncio.Runner() as runner:
-            client = self.open_client()
-            try:
-                while True:
-                    self._beat(holder)
-                    claimed = self._claim((Kind.EXTRACT,), self.policy.settle_chunk)
-                    bulk = self._claim_bulk(is_busy=bool(claimed))
-                    if claimed:
-                        yield runner.run(self._fetch(client, claimed))
-                    if bulk:
-                        yield from self._read_bulk(runner, client, holder, bulk[0])
-                    if claimed or bulk:
-                        last_news = self.monotonic()
-                    elif self._is_settled() or self._is_quiet(self.monotonic() - last_news):
-                        return
-                    elif not runner.run(self._gather_news(client)):
-                        self.sleep(self._pause())
-                    if self.monotonic() - began >= self.policy.drain:
-                        return
-            finally:
-                self.requests_made = sum(client.requests_made.values())
-                runner.run(client.aclose())
-                for partition_key in self.partition_keys:
-                    self.ledger.leases.drop(SETTLE_LEASE, partition_key, holder)
+        try:
+            while True:
+                self._beat(holder)
+                claimed = self._claim((Kind.EXTRACT,), self.policy.settle_chunk)
+                bulk = self._claim_bulk(is_busy=bool(claimed))
+                if not (claimed or bulk):
+                    self.is_over = self._is_settled()
+                    if self.is_over or self._is_quiet(self.monotonic() - last_news):
+                        return  # nothing has to be asked, and no key to be there
+                client = client or self.open_client()
+                if claimed:
+                    yield await self._fetch(client, claimed)
+                if bulk:
+                    async for chunk in self._read_bulk(client, holder, bulk[0]):
+                        yield chunk
+                if claimed or bulk:
+                    last_news = self.monotonic()
+                elif not await self._gather_news(client):
+                    self.pause = self._seconds_to_wait()
+                    yield ()
+                if self.monotonic() - began >= budget:
+                    return
+        finally:
+            if client is not None:
+                self.requests_made += sum(client.requests_made.values())
+                await client.aclose()
+            for partition_key in self.partition_keys:
+                self.ledger.leases.drop(SETTLE_LEASE, partition_key, holder)
 
     def _beat(self, holder: str) -> None:
         for partition_key in self.partition_keys:
@@ -102,14 +125,14 @@ class Settlement:
         self._rounds_without_bulk = 0 if claimed else 1
         return claimed
 
-    def _read_bulk(
-        self, runner: asyncio.Runner, client: ScraperClient, holder: str, job: ClaimedJob
-    ) -> Iterator[Sequence[JobOutcome]]:
+    async def _read_bulk(
+        self, client: ScraperClient, holder: str, job: ClaimedJob
+    ) -> AsyncGenerator[Sequence[JobOutcome], None]:
         """The outcomes of a batch or crawl, a few pages of its results at a time."""
         reading = BulkReading(self.ledger, client, job, self.policy, self.chance)
         while not reading.is_over:
             try:
-                outcome = runner.run(reading.next())
+                outcome = await reading.next()
             except ScraperError as error:
                 if error.scope == "account" and not isinstance(error, Throttled):
                     self.ledger.outcomes.release([job])
@@ -149,7 +172,7 @@ class Settlement:
                 raise
             self.unresolved_because = str(error)
 
-    def _pause(self) -> float:
+    def _seconds_to_wait(self) -> float:
         """Until the next look is due, but no longer than a second: other channels bring news, too."""
         next_look = self._seconds_until_next_look()
         return min(1.0, max(0.1, next_look if next_look is not None else 1.0))

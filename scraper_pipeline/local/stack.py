@@ -89,6 +89,8 @@ def local_stack(
             given |= {
                 "GEONODE_SCRAPER_HOST": sandbox_url,
                 "GEONODE_SCRAPER_API_KEY": SANDBOX_KEY,
+                "GEONODE_SCRAPER_API_KEY_FILE": "",
+                "SCRAPER_ACCOUNTS_FILE": "",
                 "SCRAPER_SANDBOX_URL": sandbox_url,
                 "SCRAPER_PAGES_URL": str(folder / "pages"),
             }

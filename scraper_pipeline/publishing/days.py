@@ -1,6 +1,7 @@
 """A day's pages as one Parquet file, which is written anew when the day has come to hold other pages."""
 
 import hashlib
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -22,6 +23,7 @@ class Outline:
     targets: int
     columns: tuple[Column, ...]
     digest: str
+    accounts: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -44,16 +46,17 @@ def file_of_day(day: str) -> str:
 
 def outline_of(keys: Iterable[PageKey]) -> Outline:
     """Read the keys of a day's pages, which are in order."""
-    digest, labels = hashlib.sha256(FORMAT.encode()), set[str]()
+    digest, labels, accounts = hashlib.sha256(FORMAT.encode()), set[str](), dict[str, None]()
     rows = targets = 0
-    target_id = None
+    target = None
     for key in keys:
         rows += 1
-        targets += key.target_id != target_id
-        target_id = key.target_id
+        targets += (key.account, key.target_id) != target
+        target = (key.account, key.target_id)
         labels.update(key.labels)
+        accounts[key.account] = None
         digest.update(f"{key.job_id} {key.item_key}\n".encode())  # a stored page never changes
-    return Outline(rows, targets, columns_of_day(labels), digest.hexdigest())
+    return Outline(rows, targets, columns_of_day(labels), digest.hexdigest(), tuple(accounts))
 
 
 def publish_pages(ledger: Ledger, place: Place, day: str) -> Publication:
@@ -85,6 +88,12 @@ def _publish_once(ledger: Ledger, place: Place, day: str, revision: int, changed
     name = file_of_day(day)
     with place.opening(name) as file:
         published = read_note(file) if file is not None else {}
+    shown = json.loads(published.get("accounts", "[]"))
+    if left_out := [account for account in shown if account not in ledger.scope.accounts]:
+        raise PublishingError(
+            f"{place.location(name)} has pages of the account {', '.join(left_out)}, which nothing names any more: "
+            "the file is left as it is. Set SCRAPER_ACCOUNTS_FILE as it was, or remove the file."
+        )
     stored = ledger.progress.of(day).stored
     with place.drafting(name) as draft:
         with ledger.pages.of(day) as pages:
@@ -102,6 +111,7 @@ def _publish_once(ledger: Ledger, place: Place, day: str, revision: int, changed
                 )
             if is_new:
                 note = {"format": FORMAT, "day": day, "rows": str(outline.rows), "digest": outline.digest}
+                note["accounts"] = json.dumps(outline.accounts)
                 rows = pages.rows(needed_of_ledger(outline.columns))
                 write_parquet(draft.path, outline.columns, rows, note)
         if is_new:

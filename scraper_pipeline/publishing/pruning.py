@@ -42,8 +42,8 @@ _Content = tuple[tuple[str, ...], int, tuple[str, ...], tuple[str, ...]]
 def what_is_old(ledger: Ledger, place: Place, retention: Retention, today: date) -> PruneReport:
     """What ``prune`` would drop. Raises PublishingError where the published files can't be read."""
 
-    def count(day: OldDay) -> int:
-        return ledger.retention.pages_with_content(day.partition_key)
+    def count(one: Ledger, day: OldDay) -> int:
+        return one.retention.pages_with_content(day.partition_key)
 
     content = _go_through(ledger, place, retention, today, count)
     return PruneReport(*content, ledger.retention.traces(*_moments(ledger, retention)))
@@ -61,33 +61,36 @@ def prune(
     Raises PublishingError where the published files can't be read; the days before are done then.
     """
 
-    def drop(day: OldDay) -> int:
-        total = ledger.retention.pages_with_content(day.partition_key)
-        return ledger.retention.drop_content(day, lambda more: advance(day.partition_key, more, total))
+    def drop(one: Ledger, day: OldDay) -> int:
+        total = one.retention.pages_with_content(day.partition_key)
+        return one.retention.drop_content(day, lambda more: advance(day.partition_key, more, total))
 
-    content = _go_through(ledger, place, retention, today, drop)
-    traces = ledger.retention.forget(
-        *_moments(ledger, retention), lambda more: advance("news and letters", more, None)
-    )
+    content, traces = _go_through(ledger, place, retention, today, drop), Traces()
+    for one in ledger.each:
+        traces += one.retention.forget(
+            *_moments(ledger, retention), lambda more: advance("news and letters", more, None)
+        )
     return PruneReport(*content, traces)
 
 
 def _go_through(
-    ledger: Ledger, place: Place, retention: Retention, today: date, take: Callable[[OldDay], int]
+    ledger: Ledger, place: Place, retention: Retention, today: date, take: Callable[[Ledger, OldDay], int]
 ) -> _Content:
     """Take each old day that may be taken, right after a look at its file: what changes then is not dropped."""
     taken: dict[str, int] = {}
     unpublished, unsettled = [], []
-    old: list[OldDay] = []
+    old: dict[str, list[tuple[Ledger, OldDay]]] = {}  # by day: one file shows the pages of all accounts
     if retention.content_days is not None:
-        old = ledger.retention.old_days((today - timedelta(retention.content_days)).isoformat())
-    for day in old:
-        if day.is_open:
-            unsettled.append(day.partition_key)
-        elif not retention.even_unpublished and not shows_the_day(ledger, place, day.partition_key):
-            unpublished.append(day.partition_key)
-        elif pages := take(day):
-            taken[day.partition_key] = pages
+        for one in ledger.each:
+            for day in one.retention.old_days((today - timedelta(retention.content_days)).isoformat()):
+                old.setdefault(day.partition_key, []).append((one, day))
+    for key, days in sorted(old.items()):
+        if any(day.is_open for _, day in days):
+            unsettled.append(key)
+        elif not retention.even_unpublished and not shows_the_day(ledger, place, key):
+            unpublished.append(key)
+        elif pages := sum(take(one, day) for one, day in days):
+            taken[key] = pages
     return tuple(taken), sum(taken.values()), tuple(unpublished), tuple(unsettled)
 
 

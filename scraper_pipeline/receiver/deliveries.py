@@ -136,9 +136,8 @@ class DeliveryEndpoint:
 
     def _read(self, claim: Claim, headers: Headers, body: Body) -> Delivery | QuarantinedBody | None:
         """Nothing is parsed, nor even put together, before the signature is verified."""
-        if not self._verifier.verify(claim, body.pieces):
-            return None
-        return self._events.read(body.join(), headers)
+        account = self._verifier.verify(claim, body.pieces)
+        return None if account is None else self._events.read(body.join(), headers, account)
 
     def _answer_to(self, reason: BodyRefused) -> Answer:
         match reason:

@@ -32,12 +32,12 @@ class EventReader:
         shape = _shape_of({*self._job_id, *self._event, *self._delivery_id})
         self._decoder = msgspec.json.Decoder(shape)
 
-    def read(self, body: bytes, headers: Headers) -> Delivery | QuarantinedBody:
-        """What a body tells, or why it can't be used."""
+    def read(self, body: bytes, headers: Headers, account: str | None = None) -> Delivery | QuarantinedBody:
+        """What a body that was signed with a secret of the account tells, or why it can't be used."""
         try:
             document: Any = self._decoder.decode(body)
         except RecursionError:
-            return _quarantined("not JSON: nested too deeply", body)
+            return _quarantined("not JSON: nested too deeply", body, account)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             # Slower, and more forgiving: page content may hold half a surrogate pair, or begin with a byte order mark.
             try:
@@ -45,17 +45,17 @@ class EventReader:
                     body.decode("utf-8-sig"), parse_constant=_refuse, parse_int=str, parse_float=str
                 )
             except (ValueError, RecursionError):
-                return _quarantined("not JSON", body)
+                return _quarantined("not JSON", body, account)
             if not isinstance(document, dict):
-                return _quarantined("not a JSON object", body)
+                return _quarantined("not a JSON object", body, account)
         job_id = next(_texts(document, self._job_id), None)
         if job_id is None:
-            return _quarantined("no job id", body)
+            return _quarantined("no job id", body, account)
         if len(job_id) > LONGEST_JOB_ID or not job_id.isprintable():
-            return _quarantined("a job id that can't be one", body)
+            return _quarantined("a job id that can't be one", body, account)
         event_type = next(_texts(document, self._event), None) or _header(headers, _EVENT_HEADER)
         delivery_id = _header(headers, _DELIVERY_ID_HEADER) or next(_texts(document, self._delivery_id), None)
-        return Delivery(job_id, _note(event_type), _note(delivery_id))
+        return Delivery(job_id, _note(event_type), _note(delivery_id), account)
 
 
 def _texts(document: Any, paths: Iterable[_Path]) -> Iterator[str]:
@@ -121,5 +121,5 @@ def _note(text: str | None) -> str | None:
     return text if text.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
-def _quarantined(reason: str, body: bytes) -> QuarantinedBody:
-    return QuarantinedBody(reason, body[:LONGEST_QUARANTINED])
+def _quarantined(reason: str, body: bytes, account: str | None) -> QuarantinedBody:
+    return QuarantinedBody(reason, body[:LONGEST_QUARANTINED], account=account)

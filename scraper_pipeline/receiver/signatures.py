@@ -57,17 +57,22 @@ class SignatureVerifier:
             self._read_standard(headers, claim)
         return claim if claim.digests or claim.standard_digests else None
 
-    def verify(self, claim: Claim, body: Sequence[bytes]) -> bool:
-        """Whether a secret that is valid now made one of these signatures of exactly this body, given in pieces."""
-        if self._matches(claim, body):
-            return True
-        # The secret may have been rotated a moment ago: look again, and only then refuse.
-        return self._secrets.refresh() and self._matches(claim, body)
+    def verify(self, claim: Claim, body: Sequence[bytes]) -> str | None:
+        """The account of a secret, valid now, that made one of these signatures of exactly this body, given in pieces.
 
-    def _matches(self, claim: Claim, body: Sequence[bytes]) -> bool:
+        None if there is none. Of several accounts with one secret it is the first that the secrets name.
+        """
+        account = self._signer(claim, body)
+        if account is None and self._secrets.refresh():
+            # The secret may have been rotated a moment ago: look again, and only then refuse.
+            account = self._signer(claim, body)
+        return account
+
+    def _signer(self, claim: Claim, body: Sequence[bytes]) -> str | None:
         now = self._clock()
-        matched = False
-        for secret in self._secrets.valid(now):
+        signer = None
+        for secret, account in self._secrets.of_accounts(now):
+            matched = False
             if claim.digests:
                 expected = _sign(secret, body)
                 for digest in claim.digests:
@@ -76,7 +81,9 @@ class SignatureVerifier:
                 expected = _sign_standard(secret, claim, body)
                 for digest in claim.standard_digests:
                     matched |= hmac.compare_digest(expected, digest)
-        return matched
+            if matched and signer is None:
+                signer = account
+        return signer
 
     def _read_digests(self, value: bytes) -> list[bytes]:
         signatures = _split(value)

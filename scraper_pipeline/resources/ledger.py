@@ -3,6 +3,7 @@
 import dagster as dg
 
 from scraper_pipeline.ledger import Ledger, ResubmissionPolicy
+from scraper_pipeline.resources.accounts import named_accounts
 from scraper_pipeline.settings import Settings, load_settings
 
 
@@ -18,8 +19,15 @@ class LedgerResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
 
 def open_ledger(settings: Settings) -> Ledger:
-    """The ledger of these settings. Raises LedgerError."""
-    return Ledger.open(
+    """The ledger of these settings; over all accounts, if there are several, and then it only reads.
+
+    Accounts that have rows and are named no more are among them. Raises LedgerError and SettingsError.
+    """
+    names = [account.name for account in named_accounts(settings)]
+    ledger = Ledger.open(
         settings.ledger_url.get_secret_value(),
         resubmission=ResubmissionPolicy(max_attempts=settings.max_attempts),
     )
+    if settings.accounts_file is None:
+        return ledger
+    return ledger.of_account(*dict.fromkeys([*names, *ledger.progress.accounts()]))

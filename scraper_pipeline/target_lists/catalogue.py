@@ -1,7 +1,8 @@
 """The file that names several lists, `targets.yaml`: its model, and what is wrong with one, line by line."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -17,22 +18,22 @@ from pydantic import (
     SecretStr,
     StringConstraints,
     Tag,
-    ValidationError,
     WithJsonSchema,
 )
-from pydantic_core import ErrorDetails
 
-from scraper_pipeline.ledger import ListTerms
+from scraper_pipeline.documents import DocumentError, Form, Place
+from scraper_pipeline.ledger import ListTerms, Scope
 from scraper_pipeline.scraper_api import ExtractOptions
 from scraper_pipeline.target_lists.columns import LIST_LABEL, OPTION_COLUMNS, URL, Defaults
 from scraper_pipeline.target_lists.cron import check_cron
-from scraper_pipeline.target_lists.documents import Document, Fault, key_shown, read_document
 from scraper_pipeline.target_lists.entries import TargetListError
+from scraper_pipeline.target_lists.lines import open_list
 from scraper_pipeline.target_lists.lists import DAILY, MANUAL, TargetList
 from scraper_pipeline.target_lists.queries import FROM_ENVIRONMENT, Query
 from scraper_pipeline.target_lists.sources import Location, Source
 
 _A_LOCATION, _A_QUERY = "a location", "a query"
+DEFAULT_ACCOUNT = Scope().account
 
 
 def _as_location(value: str) -> str:
@@ -141,6 +142,10 @@ class ListEntry(_Keys):
         "daily schedule",
     )
     budget: BudgetEntry = Field(default_factory=BudgetEntry, description="what its plans may cost")
+    account: Annotated[str, StringConstraints(min_length=1)] = Field(
+        DEFAULT_ACCOUNT,
+        description="the account that submits it and pays: one of SCRAPER_ACCOUNTS_FILE, or default",
+    )
 
 
 class Catalogue(_Keys):
@@ -152,21 +157,30 @@ class Catalogue(_Keys):
     ] = Field(description="each list by its name, in the order in which they are planned")
 
 
-def load_catalogue(path: Path) -> tuple[TargetList, ...]:
-    """The lists of a file, in its order. Raises TargetListError, which names everything that is wrong with its line."""
-    document = read_document(path)
-    faults = [fault for fault in document.faults]
-    catalogue = None
+def load_catalogue(path: Path, accounts: Sequence[str] = (DEFAULT_ACCOUNT,)) -> tuple[TargetList, ...]:
+    """The lists of a file, in its order; each is of one of these accounts.
+
+    Raises TargetListError, which names everything that is wrong with its line.
+    """
     try:
-        catalogue = Catalogue.model_validate({} if document.value is None else document.value)
-    except ValidationError as error:
-        faults += [_fault(problem, document) for problem in error.errors(include_url=False)]
-    if faults or catalogue is None:
-        told = dict.fromkeys(
-            f"line {fault.line}: {fault.text}" for fault in sorted(faults, key=lambda fault: fault.line)
-        )
-        raise TargetListError(f"{path}, {'; '.join(told)}")
+        with open_list(path) as file:
+            catalogue = _FORM.read(path, file, partial(_unknown_accounts, accounts))
+    except DocumentError as error:
+        raise TargetListError(str(error)) from None
     return tuple(_make_list(name, entry, path.parent) for name, entry in catalogue.lists.items())
+
+
+def _unknown_accounts(accounts: Sequence[str], catalogue: Catalogue) -> Iterator[tuple[Place, str]]:
+    for name, entry in catalogue.lists.items():
+        if entry.account not in accounts:
+            close = get_close_matches(entry.account, accounts, n=1)
+            meant = f"did you mean {close[0]}?" if close else f"there are {', '.join(accounts)}"
+            if len(accounts) == 1:
+                meant = "SCRAPER_ACCOUNTS_FILE names none"
+            yield (
+                ("lists", name, "account"),
+                f"lists.{name}.account is no account that there is; {meant}",
+            )
 
 
 def _make_list(name: str, entry: ListEntry, folder: Path) -> TargetList:
@@ -182,49 +196,11 @@ def _make_list(name: str, entry: ListEntry, folder: Path) -> TargetList:
         is_named=True,
         defaults=Defaults(options, entry.labels),
         schedule=entry.schedule,
+        account=entry.account,
     )
 
 
-_TAKES = {
-    "missing": "is missing",
-    "model_type": "takes a mapping",
-    "dict_type": "takes a mapping",
-    "string_type": "takes a text",
-    "string_too_short": "takes a text that is not empty",
-    "int_parsing": "takes a whole number",
-    "int_from_float": "takes a whole number",
-    "bool_parsing": "takes true or false",
-    "greater_than_equal": "takes {ge} or more",
-    "less_than_equal": "takes {le} or less",
-    "literal_error": "takes {expected}",
-    "too_short": "takes at least {min_length}",
-    "string_pattern_mismatch": "takes what matches {pattern}",
-}
-
-
-def _fault(problem: ErrorDetails, document: Document) -> Fault:
-    place = tuple(part for part in problem["loc"] if part not in (_A_LOCATION, _A_QUERY))
-    line = document.line_of(place)
-    if problem["type"] == "extra_forbidden":
-        return Fault(line, _unknown(place))
-    if place[-1:] == ("[key]",):
-        return Fault(line, "the name of a list takes letters, digits and underscores, at most 60")
-    context = problem.get("ctx", {})
-    takes = str(context["error"]) if problem["type"] == "value_error" else problem["msg"]
-    if problem["type"] in _TAKES:
-        takes = _TAKES[problem["type"]].format_map(context)
-    what = ".".join(key_shown(str(part)) for part in place) or "the file"
-    return Fault(line, f"{what} {takes}")
-
-
-def _unknown(place: tuple[str | int, ...]) -> str:
-    known = list(_known_keys(place[:-1]))
-    close = get_close_matches(str(place[-1]).lower(), known, n=1, cutoff=0.6)
-    meant = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
-    return f"{'.'.join(key_shown(str(part)) for part in place)} is unknown; {meant}"
-
-
-def _known_keys(place: tuple[str | int, ...]) -> Iterator[str]:
+def _known_keys(place: Place) -> Iterator[str]:
     """The keys that a mapping at this place may have."""
     below: dict[str, Iterable[str]] = {
         "options": OPTION_COLUMNS,
@@ -237,3 +213,6 @@ def _known_keys(place: tuple[str | int, ...]) -> Iterator[str]:
         yield from ListEntry.model_fields
     else:
         yield from below.get(str(place[2]), ())
+
+
+_FORM = Form(Catalogue, _known_keys, "a list", frozenset({_A_LOCATION, _A_QUERY}))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 
-from scraper_pipeline.ledger import ListTerms, Target
+from scraper_pipeline.ledger import ListTerms, Scope, Target
 from scraper_pipeline.target_lists.columns import LIST_LABEL, Defaults, target_of
 from scraper_pipeline.target_lists.entries import Duplicate, Rejected, Rows, TargetListError
 from scraper_pipeline.target_lists.lines import line_rows
@@ -16,7 +16,7 @@ DAILY, MANUAL = "daily", "manual"
 
 @dataclass(frozen=True)
 class TargetList:
-    """One list. ``schedule`` is DAILY, MANUAL, or when it is submitted, as five fields of cron.
+    """One list. ``schedule`` is DAILY, MANUAL, or when it is submitted, as five fields of cron; ``account`` pays.
 
     Targets of a list with a name of its own (``is_named``) carry it as the label `list`.
     """
@@ -26,6 +26,7 @@ class TargetList:
     is_named: bool = False
     defaults: Defaults = field(default_factory=Defaults)
     schedule: str = DAILY
+    account: str = Scope().account
 
     @property
     def name(self) -> str:

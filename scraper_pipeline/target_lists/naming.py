@@ -4,20 +4,22 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-from scraper_pipeline.target_lists.catalogue import load_catalogue
+from scraper_pipeline.target_lists.catalogue import DEFAULT_ACCOUNT, load_catalogue
 from scraper_pipeline.target_lists.entries import TargetListError
 from scraper_pipeline.target_lists.lists import TargetList
 from scraper_pipeline.target_lists.sources import Location
 
 
-def load_target_lists(location: str) -> tuple[TargetList, ...]:
+def load_target_lists(location: str, accounts: Sequence[str] = (DEFAULT_ACCOUNT,)) -> tuple[TargetList, ...]:
     """The lists at a location: those of a `.yaml` file, or the one that lives there, which is not looked at yet.
+
+    A file may give each list to one of these accounts; a list by itself is the default account's.
 
     Raises TargetListError for a file of lists that is absent or wrong.
     """
     path = Path(location).expanduser()
     if path.suffix.lower() in (".yaml", ".yml") and "://" not in location:
-        return load_catalogue(path)
+        return load_catalogue(path, accounts)
     return (TargetList(Location(location)),)
 
 

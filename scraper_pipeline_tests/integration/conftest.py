@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from scraper_pipeline.resources import scraper
+from scraper_pipeline.resources import client
 from scraper_pipeline.scraper_api import RetryPolicy, ScraperClient
 
 
@@ -18,10 +18,10 @@ def impatient_client(monkeypatch: pytest.MonkeyPatch) -> None:
         connect_seconds=1.0,
         least_request_seconds=0.5,
     )
-    monkeypatch.setattr(scraper, "ScraperClient", partial(ScraperClient, policy=policy))
+    monkeypatch.setattr(client, "ScraperClient", partial(ScraperClient, policy=policy))
 
 
 @pytest.fixture
 def hasty_client(monkeypatch: pytest.MonkeyPatch) -> None:
     """Waits between tries are hundredths of seconds; an answer is awaited as long as ever."""
-    monkeypatch.setattr(scraper, "ScraperClient", partial(ScraperClient, policy=RetryPolicy(first_wait=0.01)))
+    monkeypatch.setattr(client, "ScraperClient", partial(ScraperClient, policy=RetryPolicy(first_wait=0.01)))

@@ -194,7 +194,7 @@ BOUNDS = (
         (
             Edit(
                 SPENDING,
-                "since[begin] = _pages_committed(connection, self.scope.account, begin)",
+                "since[begin] = self._pages_committed(connection, begin)",
                 "since[begin] = 0",
             ),
         ),

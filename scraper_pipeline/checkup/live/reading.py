@@ -38,7 +38,7 @@ def find_signatures(delivery: RawDelivery, secret: SecretStr) -> list[Signature]
         config = ReceiverConfig(signature_header=header, schemes=frozenset({scheme}))
         verifier = SignatureVerifier(secrets, config, lambda: datetime.now(UTC))
         claim = verifier.read_claim(headers)
-        return claim is not None and verifier.verify(claim, [delivery.body])
+        return claim is not None and verifier.verify(claim, [delivery.body]) is not None
 
     found = [
         Signature(header, scheme)

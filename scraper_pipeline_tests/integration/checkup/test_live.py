@@ -13,7 +13,7 @@ import pytest
 from scraper_pipeline.checkup.findings import Finding
 from scraper_pipeline.checkup.live import Mailbox, Trial, check_live
 from scraper_pipeline.local.processes import free_port
-from scraper_pipeline.resources import scraper
+from scraper_pipeline.resources import client
 from scraper_pipeline.sandbox import SandboxConfig, SandboxServer
 from scraper_pipeline.scraper_api import RetryPolicy, ScraperClient
 from scraper_pipeline.settings import Settings, load_settings
@@ -26,7 +26,7 @@ QUICK = {"min_delay": 0.0, "max_delay": 0.0, "webhook_retry_schedule": (0.05, 0.
 @pytest.fixture(autouse=True)
 def quick_client(monkeypatch: pytest.MonkeyPatch) -> None:
     """Budgets are as ever, but their waits are hundredths of seconds."""
-    monkeypatch.setattr(scraper, "ScraperClient", partial(ScraperClient, policy=RetryPolicy(first_wait=0.01)))
+    monkeypatch.setattr(client, "ScraperClient", partial(ScraperClient, policy=RetryPolicy(first_wait=0.01)))
 
 
 @pytest.fixture(scope="module")

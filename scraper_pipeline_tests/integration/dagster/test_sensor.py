@@ -9,7 +9,7 @@ import pytest
 from scraper_pipeline import sensors
 from scraper_pipeline.ledger import Channel
 from scraper_pipeline.lifecycle import SETTLE_LEASE, SUBMIT_LEASE, Settlement
-from scraper_pipeline.resources import LedgerResource, ScraperResource
+from scraper_pipeline.resources import ScraperResource
 from scraper_pipeline_tests.integration.dagster.driving import (
     DAY,
     GET,
@@ -233,10 +233,10 @@ def test_a_green_day_that_has_changed_since_is_shown_anew(with_news: Pipeline) -
 
 def _settle_with_a_run_that_is_killed_at_its_end(pipeline: Pipeline) -> None:
     """The outcomes are committed; nothing of it has reached Dagster."""
-    scraper = ScraperResource()
-    with LedgerResource().open() as ledger:
-        for chunk in Settlement(ledger, scraper.open_client, [DAY], scraper.policy()).outcomes():
-            ledger.outcomes.commit(chunk)
+    with ScraperResource().open() as accounts:
+        own = accounts.first
+        for chunk in Settlement(own.ledger, own.open_client, [DAY], own.policy()).outcomes():
+            own.ledger.outcomes.commit(chunk)
 
 
 @on_sqlite

@@ -36,7 +36,7 @@ def ledger(fresh_url: str) -> Iterator[Ledger]:
         yield ledger
 
 
-def scrape(ledger: Ledger, limits: Limits | None = None) -> Samples:
+def scrape(ledger: Ledger, limits: dict[str, Limits] | None = None) -> Samples:
     with serving(LedgerCollector(ledger, limits), "127.0.0.1", 0) as port:
         text = httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False).text
     return read(text)
@@ -57,29 +57,31 @@ def test_what_the_ledger_knows_is_told(ledger: Ledger) -> None:
     plan(ledger, f"{SITE}/4", day=NEXT_DAY)
     ledger.sweeps.end(ledger.sweeps.begin(), {})
 
-    seen = scrape(ledger, Limits(daily=100))
+    seen = scrape(ledger, {"default": Limits(daily=100)})
 
     assert seen["scraper_ledger_up",] == 1
-    assert {state: seen["scraper_targets", DAY, state] for state in ("stored", "dead", "accepted")} == {
+    assert {
+        state: seen["scraper_targets", "default", DAY, state] for state in ("stored", "dead", "accepted")
+    } == {
         "stored": 1,
         "dead": 1,
         "accepted": 1,
     }
-    assert seen["scraper_targets", NEXT_DAY, "planned"] == 1
-    assert seen["scraper_events_pending", "ours"] == 1
-    assert seen["scraper_dead_letters", "HTTP_404"] == 1
-    assert seen["scraper_pages_committed", "day"] == 2, "the stored one, and the one that waits"
-    assert seen["scraper_page_limit", "day"] == 100
-    assert ("scraper_page_limit", "month") not in seen
-    assert seen["scraper_last_sweep_timestamp_seconds",] == ledger.clock().timestamp()
-    assert seen["scraper_webhooks_active",] == 0
+    assert seen["scraper_targets", "default", NEXT_DAY, "planned"] == 1
+    assert seen["scraper_events_pending", "default", "ours"] == 1
+    assert seen["scraper_dead_letters", "default", "HTTP_404"] == 1
+    assert seen["scraper_pages_committed", "default", "day"] == 2, "the stored one, and the one that waits"
+    assert seen["scraper_page_limit", "default", "day"] == 100
+    assert ("scraper_page_limit", "default", "month") not in seen
+    assert seen["scraper_last_sweep_timestamp_seconds", "default"] == ledger.clock().timestamp()
+    assert seen["scraper_webhooks_active", "default"] == 0
     assert not any(SITE in part for key in seen for part in key)
 
 
 def test_an_empty_ledger_has_zeros(ledger: Ledger) -> None:
     seen = scrape(ledger)
-    assert seen["scraper_oldest_open_seconds",] == 0
-    assert seen["scraper_oldest_unsettled_seconds",] == 0
+    assert seen["scraper_oldest_open_seconds", "default"] == 0
+    assert seen["scraper_oldest_unsettled_seconds", "default"] == 0
     assert "scraper_last_sweep_timestamp_seconds" not in {key[0] for key in seen}
 
 
