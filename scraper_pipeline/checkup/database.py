@@ -19,7 +19,7 @@ _USE_LZ4 = " and ".join(
 )
 
 
-def check_ledger(settings: Settings, accounts: Sequence[str]) -> list[Finding]:
+def check_ledger(settings: Settings, accounts: Sequence[str] = ("default",)) -> list[Finding]:
     """What can be said of the ledger that the settings name, and of its rows of other accounts than these."""
     url, where = settings.ledger_url.get_secret_value(), settings.ledger_location
     path = sqlite_file(url)

@@ -130,7 +130,9 @@ class AuditStore(StorePart):
         due: dict[str, tuple[int, int]] = {}
         before: object = None
         rows = (
-            select(_row.id, _row.url_hash, _row.partition_key, _row.target_id, _row.first_attempt)
+            select(
+                _row.id, _row.url_hash, _row.account, _row.partition_key, _row.target_id, _row.first_attempt
+            )
             .where(self.in_scope(submissions))
             .order_by(_row.account, _row.feed, _row.partition_key, _row.target_id, _row.attempt)
         )

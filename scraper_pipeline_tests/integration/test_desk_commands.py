@@ -238,7 +238,7 @@ def test_costs_are_told_without_the_services_where_it_does_not_tell_them(
 @pytest.mark.usefixtures("ledger")
 def test_costs_of_what_is_not_clear_are_refused() -> None:
     for arguments, said in (
-        (("--by", "week"), "--by takes day, list, outcome, attempt or label:NAME"),
+        (("--by", "week"), "--by takes day, list, account, outcome, attempt or label:NAME"),
         (("--by", "label:"), "--by takes"),
         (("--since", "2026-02-01", "--until", "2026-01-31"), "in this order"),
         (("--since", "2024-01-01", "--until", "2026-01-31"), "at most 366"),

@@ -66,8 +66,12 @@ def research(
     return pipeline.ledger.of_account("research")
 
 
-def _bring_news(ledger: Ledger, service: SandboxServer) -> None:
+def _wait_for_ends(service: SandboxServer) -> None:
     wait_for(lambda: all(job["status"] in TERMINAL for job in service.truth()["jobs"]))
+
+
+def _bring_news(ledger: Ledger, service: SandboxServer) -> None:
+    _wait_for_ends(service)
     ledger.news.record([job["job_id"] for job in service.truth()["jobs"]], Channel.POLL)
 
 
@@ -136,7 +140,7 @@ def test_ticks_and_sweeps_go_on_for_one_account_while_the_other_is_refused(
     assert pipeline.submit().success
     pipeline.end_request_leases()
     for service in (pipeline.sandbox, other):
-        wait_for(lambda service=service: all(job["status"] in TERMINAL for job in service.truth()["jobs"]))
+        _wait_for_ends(service)
     other.set_faults(unauthorized=True)
     pipeline.execute("UPDATE jobs SET next_look_at = accepted_at")
     assert pipeline.asked() == {("settle_jobs", DAY)}, "of the account that can be asked"

@@ -6,7 +6,7 @@ import time
 import dagster as dg
 import pytest
 
-from scraper_pipeline import sensors
+from scraper_pipeline import run_requests, sensors
 from scraper_pipeline.ledger import Channel
 from scraper_pipeline.lifecycle import SETTLE_LEASE, SUBMIT_LEASE, Settlement
 from scraper_pipeline.resources import ScraperResource
@@ -108,7 +108,9 @@ def test_work_whose_run_failed_is_asked_for_again_under_another_key(
     with_news.end_request_leases()
     (same,) = _run_keys(with_news.tick())
     with_news.end_request_leases()
-    monkeypatch.setattr(sensors, "BUCKET_SECONDS", sensors.BUCKET_SECONDS / 1e6)  # as if time had gone by
+    monkeypatch.setattr(
+        run_requests, "BUCKET_SECONDS", run_requests.BUCKET_SECONDS / 1e6
+    )  # as if time had gone by
     (another,) = _run_keys(with_news.tick())
     assert first == same, "Dagster drops a request whose key it has seen"
     assert another != first
@@ -118,7 +120,7 @@ def test_work_whose_run_failed_is_asked_for_again_under_another_key(
 def test_new_work_is_asked_for_under_another_key_at_once(
     pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sensors, "BUCKET_SECONDS", 1e12)  # time has no part in it
+    monkeypatch.setattr(run_requests, "BUCKET_SECONDS", 1e12)  # time has no part in it
     pipeline.ask_for("pages/1", "pages/2")
     pipeline.submit()
     _until_ended(pipeline)

@@ -19,6 +19,7 @@ from scraper_pipeline.ledger import (
     ListTerms,
     PageLimit,
     QuarantinedBody,
+    ServiceJob,
 )
 from scraper_pipeline.ledger.schema import processed_events, quarantine
 from scraper_pipeline_tests.integration.ledger.driving import (
@@ -87,6 +88,8 @@ def test_the_same_target_of_two_accounts_is_two_and_figures_are_over_both(
     assert not both.progress.has_open_targets()
     assert ledger.progress.accounts() == ["default", "research"]
     assert both.audit.check() == both.audit.check_complete(DAY) == both.audit.check_stored_once(DAY) == []
+    books = [ServiceJob(job, url, "completed", 1) for job, url in ((mine, A), (theirs, A))]
+    assert both.audit.check_against([*books, ServiceJob(parked, B, "failed", 0)]) == [], "each has paid once"
     execute(research, "DELETE FROM dead_letters")
     assert [violation.rule for violation in both.audit.check()] == ["dead_has_letter"]
     assert ledger.audit.check() == []

@@ -1,5 +1,7 @@
 """Signatures: golden vectors made with OpenSSL, and the one that the Standard Webhooks specification publishes."""
 
+import hashlib
+import hmac
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,7 +11,7 @@ from pydantic import SecretStr
 
 from scraper_pipeline.receiver.config import ReceiverConfig, Scheme
 from scraper_pipeline.receiver.signatures import SignatureVerifier
-from scraper_pipeline.webhook_secrets import KnownSecrets, SecretsFile
+from scraper_pipeline.webhook_secrets import KnownSecrets, SecretsFile, WebhookSecret
 
 SECRET = "geheim-123"
 BODY = b'{"event":"extract_completed","data":{"job_id":"job-1"}}'
@@ -44,7 +46,7 @@ def verify(
     if isinstance(headers, str):
         headers = {b"x-webhook-signature": headers.encode("latin-1")}
     claim = verifier.read_claim(headers)
-    return claim is not None and verifier.verify(claim, [body])
+    return claim is not None and verifier.verify(claim, [body]) is not None
 
 
 @pytest.mark.parametrize(
@@ -236,3 +238,25 @@ def write_secrets(path: Path, *secrets: str) -> None:
         for s in secrets
     ]
     path.write_text(json.dumps({"secrets": entries}))
+
+
+def test_a_signature_tells_the_account_whose_secret_made_it(tmp_path: Path) -> None:
+    file = SecretsFile(tmp_path / "secrets.json")
+    for secret, account in (("s-mine", "default"), ("s-theirs", "research"), ("s-shared", "research")):
+        made = WebhookSecret(SecretStr(secret), f"wh-{secret}", "e", STANDARD_TIME, account=account)
+        file.add(made)
+    secrets = KnownSecrets(fixed=[SecretStr("s-shared")], file=file)
+    verifier = SignatureVerifier(secrets, ReceiverConfig(), lambda: STANDARD_TIME)
+
+    def signer(secret: str) -> str | None:
+        signature = hmac.new(secret.encode(), BODY, hashlib.sha256).hexdigest()
+        claim = verifier.read_claim({b"x-webhook-signature": signature.encode()})
+        assert claim is not None
+        return verifier.verify(claim, [BODY])
+
+    assert {secret: signer(secret) for secret in ("s-mine", "s-theirs", "s-shared", "s-unknown")} == {
+        "s-mine": "default",
+        "s-theirs": "research",
+        "s-shared": "default",
+        "s-unknown": None,
+    }
