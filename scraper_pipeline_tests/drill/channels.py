@@ -8,6 +8,7 @@ from scraper_pipeline.ledger import Channel
 from scraper_pipeline_tests.drill.ending import Report, report, wait_until_settled
 from scraper_pipeline_tests.drill.plan import Plan
 from scraper_pipeline_tests.drill.production import DrillFailed, Production, Show, production
+from scraper_pipeline_tests.end_to_end.driving import ENDED
 
 _ONE_BY_ONE = {"SCRAPER_SUBMISSION_MODE": "extract"}
 _SWEEP_SECONDS = 60.0
@@ -27,7 +28,7 @@ def run_webhooks_only(plan: Plan, folder: Path, deadline: float, show: Show) -> 
 
         def sweep() -> None:
             nonlocal next_sweep, sweeps
-            if time.monotonic() > next_sweep:
+            if time.monotonic() > next_sweep and not _is_sweeping(found):
                 next_sweep, sweeps = time.monotonic() + _SWEEP_SECONDS, sweeps + 1
                 found.ui.launch_sweep()
 
@@ -60,6 +61,10 @@ def run_rotation(plan: Plan, folder: Path, deadline: float, show: Show) -> Repor
         wait_until_settled(found, plan, deadline)
         more: dict[str, Any] = {"rotations": len(told)}
         return report("rotation", found, plan, time.monotonic() - began, more)
+
+
+def _is_sweeping(found: Production) -> bool:
+    return any(run["status"] not in ENDED for run in found.ui.runs("reconcile_jobs"))
 
 
 def _launch_all(found: Production, plan: Plan) -> None:

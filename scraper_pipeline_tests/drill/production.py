@@ -34,6 +34,7 @@ _PLACES = ("--concurrency-limit", "2000")  # since jobs that never end keep thei
 # A client takes a refusal for the service's limit: one in a hundred, as in the chaos runs, would make a night of a day.
 _FEWER_REFUSALS = {"rate_limit_429": [{"probability": 0.0005, "retry_after": 0.2}]}
 _LAUNCHES = 5
+_UNTIL_PLANNED = 1500.0  # settle runs go first, and one may drain for ten minutes
 
 
 class DrillFailed(Exception):
@@ -220,7 +221,7 @@ class Production:
             self.show(f"launched submit_jobs for {day}")
             self.wait_for(
                 lambda: self.ledger.progress.of(day).targets >= targets or self._has_failed(run_ids[-1]),  # noqa: B023
-                300,
+                _UNTIL_PLANNED,
                 f"{day} to be planned",
             )
             if not self._has_failed(run_ids[-1]):
