@@ -168,6 +168,8 @@ class _Run:
     async def submit(self, account: OpenAccount) -> None:
         """Submit an account's part of the days."""
         if self.accounts.are_several and not self._has_work(account):
+            for day in self.days:  # or the sensor's own lease would hold up the next request for a while
+                account.ledger.leases.take(SUBMIT_LEASE, day, self.context.run.run_id, 0, force=True)
             return
         with pausing_after_refusals(account.ledger):
             async with account.open_client() as client:

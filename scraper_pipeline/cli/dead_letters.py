@@ -100,7 +100,7 @@ def list_letters(limit: int | None, state: str, account: str | None, as_json: bo
 def show(letter_id: int, as_json: bool) -> None:
     """Show a letter with all attempts at its target."""
     with open_ledger(load_settings()) as ledger:
-        found = ledger.letters.lineage(letter_id)
+        found, are_several = ledger.letters.lineage(letter_id), len(ledger.scope.accounts) > 1
     if found is None:
         raise click.ClickException(
             f"There is no dead letter {letter_id}: see `scraper-pipeline dead-letters list`."
@@ -110,7 +110,7 @@ def show(letter_id: int, as_json: bool) -> None:
         print_json({**_shown(letter), "lineage": [_shown_attempt(attempt) for attempt in attempts]})
         return
     for name, value in _shown(letter).items():
-        if value is not None:
+        if value is not None and (are_several or name != "account"):
             click.echo(f"{name.replace('_', ' ')}: {value}")
     table = Table("attempt", "state", "job", "sent at", "settled at", "letter")
     for attempt in attempts:

@@ -106,12 +106,14 @@ class RetentionStore(StorePart):
 
     def pruned(self, partition_keys: Sequence[str]) -> list[str]:
         """Those of the partitions whose content was dropped."""
-        found: list[str] = []
+        found: set[str] = set()
         with self.reading() as connection:
             for keys in chunked(partition_keys):
                 of_these = and_(self.in_scope(partitions), _day.partition_key.in_(keys))
-                found += connection.scalars(
-                    select(_day.partition_key).where(of_these, _day.pruned_at.is_not(None))
+                found.update(
+                    connection.scalars(
+                        select(_day.partition_key).where(of_these, _day.pruned_at.is_not(None))
+                    )
                 )
         return sorted(found)
 

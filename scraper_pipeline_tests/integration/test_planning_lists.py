@@ -52,9 +52,9 @@ def test_each_list_is_shown_with_what_is_new_and_what_its_budget_leaves_out(list
     shown = report()
     shops, stock = shown["lists"]
     assert shops == {
-        "list": "shops", "source": f"{lists}/shops-{DAY}.csv", "schedule": "daily", "targets": 5, "new": 3,
-        "most_pages_paid_for_new": 3, "max_pages_per_day": 3, "max_pages_per_month": None, "beyond_budget": 2,
-        "problems": 1,
+        "list": "shops", "account": "default", "source": f"{lists}/shops-{DAY}.csv", "schedule": "daily",
+        "targets": 5, "new": 3, "most_pages_paid_for_new": 3, "max_pages_per_day": 3, "max_pages_per_month": None,
+        "beyond_budget": 2, "problems": 1,
     }  # fmt: skip
     assert (stock["targets"], stock["new"], stock["problems"]) == (2, 1, 1), "a target of both is the first's"
     assert (shown["targets"], shown["new"], shown["to_submit"], shown["most_pages_paid"]) == (7, 4, 4, 4)

@@ -9,6 +9,7 @@ from sqlalchemy import select
 
 from scraper_pipeline.ledger import Channel, Ledger
 from scraper_pipeline.ledger.schema import results
+from scraper_pipeline.lifecycle import SUBMIT_LEASE
 from scraper_pipeline.sandbox import SandboxConfig, SandboxServer
 from scraper_pipeline.target_lists import make_target
 from scraper_pipeline_tests.integration.dagster.conftest import API_KEY
@@ -106,8 +107,10 @@ def test_a_day_turns_green_when_both_accounts_are_settled_and_not_before(
     assert observed(settled)["stored_results", DAY]["in_flight"] == 3
 
     other.clear_faults()
+    pipeline.ledger.leases.take(SUBMIT_LEASE, DAY, "the sensor's request", 60)
     submitted = pipeline.submit()
     assert submitted.success
+    assert pipeline.ledger.leases.live(SUBMIT_LEASE) == set(), "the request is met"
     assert checks_of(submitted)["nothing_waits"]
     assert len(pipeline.jobs()) == 1, "what is settled is not submitted again"
     assert len(other.truth()["jobs"]) == 3
