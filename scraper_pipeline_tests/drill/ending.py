@@ -19,14 +19,17 @@ from scraper_pipeline_tests.drill.production import AWAY, DrillFailed, Productio
 _SHOW_SECONDS = 15.0
 _LONGEST_LIST = 10
 _FEW = 100
+_CALM_FROM = 0.3  # of the targets
 
 
 def wait_until_settled(
     production: Production, plan: Plan, deadline: float, meanwhile: Callable[[], object] = lambda: None
 ) -> None:
-    """With the faults off, wait for all targets to have ended and for all days to be green. Raises DrillFailed."""
-    production.sandbox.calm_down()
-    next_show, next_finish = 0.0, 0.0
+    """Wait for all targets to have ended and for all days to be green. Raises DrillFailed.
+
+    The faults are switched off once there is little left for them to strike.
+    """
+    next_show, next_finish, is_calm = 0.0, 0.0, False
     while True:
         production.tend()
         left, pale = plan.targets, list(plan.days)
@@ -36,6 +39,9 @@ def wait_until_settled(
             meanwhile()
         except AWAY:
             pass
+        if not is_calm and left < _CALM_FROM * plan.targets:
+            production.sandbox.calm_down()
+            is_calm = True
         if not left and not pale:
             return
         if time.monotonic() > deadline:
@@ -43,7 +49,7 @@ def wait_until_settled(
         if time.monotonic() > next_show:
             next_show = time.monotonic() + _SHOW_SECONDS
             production.show(f"{left} targets have not ended, {len(pale)} days are not green")
-        if time.monotonic() > next_finish and left <= max(_FEW, plan.targets // 20):
+        if is_calm and time.monotonic() > next_finish and left <= max(_FEW, plan.targets // 20):
             production.sandbox.finish_jobs()
             next_finish = time.monotonic() + 3 * FINISH_SECONDS
         production.tend_for(1.0)

@@ -41,7 +41,7 @@ class Layout:
 
     def address(self, name: str) -> str:
         """Where one of them listens, as host and port."""
-        if name in ("webserver", "metrics"):  # which their units show to nobody else
+        if name in ("webserver", "metrics", "proxy"):  # who calls them is on the same host
             return f"{HERE.address}:{self.ports[name]}"
         host = self.back if name in ("code-server", "receiver-2") else self.front
         return f"{host.address}:{self.ports[name]}"
