@@ -63,6 +63,7 @@ def drill(
         days,
         targets,
         ROUNDS,
+        mode,
     )
 
     def show(line: str) -> None:
