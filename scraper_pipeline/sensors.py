@@ -38,6 +38,8 @@ from scraper_pipeline.scraper_api import ScraperError
 
 TICK_SECONDS = 15.0  # in which a tick begins listing calls; Dagster's own limit is 60
 LOOK_SECONDS = 30.0  # after which a tick fails that still waits for an answer
+# A start that never comes is over after Dagster's own `start_timeout_seconds`.
+_WAITING = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING]
 _REFUSED = (
     "The service refused the account (key or balance) minutes ago: nothing is submitted for now, and nothing is lost. "
     "Launch submit_jobs once that is mended, or wait."
@@ -146,8 +148,8 @@ def _resolve(accounts: Accounts, reachable: Iterable[OpenAccount]) -> str | None
 
 
 def _queued(instance: dg.DagsterInstance) -> Queued:
-    """The jobs and days that a run waits in the queue for: to ask again would only make the queue longer."""
-    runs = instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.QUEUED]), limit=1000)
+    """The jobs and days that a run waits for in the queue, or for a machine to begin on: another would wait as well."""
+    runs = instance.get_runs(dg.RunsFilter(statuses=_WAITING), limit=1000)
     return {(run.job_name, run.tags.get("dagster/partition")) for run in runs}
 
 

@@ -318,3 +318,14 @@ def test_work_that_a_queued_run_waits_for_is_not_asked_for_again(
     queued = SimpleNamespace(job_name="submit_jobs", tags={"dagster/partition": DAY})
     monkeypatch.setattr(type(pipeline.instance), "get_runs", lambda *_, **__: [queued])
     assert pipeline.asked() == set()
+
+
+@on_sqlite
+def test_work_that_a_run_is_to_begin_with_is_not_asked_for_again(pipeline: Pipeline) -> None:
+    """While a cluster finds it a machine, say, which may take minutes."""
+    pipeline.ask_for("pages/1", "pages/2")
+    pipeline.submit_at_most(1)
+    job = pipeline.definitions.resolve_job_def("submit_jobs")
+    status = dg.DagsterRunStatus.STARTING
+    pipeline.instance.create_run_for_job(job, tags={"dagster/partition": DAY}, status=status)
+    assert pipeline.asked() == set()
