@@ -71,7 +71,7 @@ def _families() -> Iterator[GaugeMetricFamily]:
             "scraper_oldest_unsettled_seconds",
             "Age of the oldest target that was sent and is not settled; 0 if there is none.",
         ),
-        ("scraper_events_pending", "News that waits to be settled, by whose job it is.", "job"),
+        ("scraper_events_pending", "News that waits to be settled, by whose job it is.", "of"),
         ("scraper_last_sweep_timestamp_seconds", "When the last sweep that came to its end did so."),
         (
             "scraper_pages_committed",

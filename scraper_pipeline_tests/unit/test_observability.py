@@ -8,7 +8,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from scraper_pipeline.exporter import LedgerCollector
-from scraper_pipeline.ledger import Ledger
+from scraper_pipeline.ledger import Delivery, Ledger
 from scraper_pipeline.receiver.metrics import ReceiverMetrics
 from scraper_pipeline.settings import project_folder
 
@@ -48,3 +48,16 @@ def test_the_page_has_every_metric_and_every_rule_and_no_other(told: set[str]) -
     assert _families(page) == told
     assert set(re.findall(r"^\| (Scraper\w+) \|", page, re.M)) == {rule["alert"] for rule in RULES}
     assert all({"severity"} == rule["labels"].keys() for rule in RULES)
+
+
+def test_no_metric_has_a_label_that_prometheus_gives_to_every_one(sqlite_url: str) -> None:
+    """It would be renamed at each scrape, and no rule would find it by its name."""
+    with Ledger.open(sqlite_url) as ledger:
+        ledger.inbox.commit([Delivery("a job")])
+        metrics = list(LedgerCollector(ledger).collect())
+    exposed = text_string_to_metric_families(ReceiverMetrics().exposition().decode())
+    labels = {
+        label for metric in [*metrics, *exposed] for sample in metric.samples for label in sample.labels
+    }
+    assert "of" in labels
+    assert labels & {"job", "instance"} == set()
