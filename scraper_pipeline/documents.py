@@ -51,13 +51,15 @@ class Document:
 class Form(Generic[M]):
     """What a file takes: its model, the keys that are known at a place, and what the keys of people's own name.
 
-    ``aside`` are parts of pydantic's places that are none in the file.
+    ``aside`` are parts of pydantic's places that are none in the file. A key without a value counts as left out, or
+    with ``refuses_empty`` as a fault, since it may be meant as none at all.
     """
 
     model: type[M]
     known_keys: Callable[[Place], Iterable[str]]
     names: str
     aside: frozenset[str] = frozenset()
+    refuses_empty: bool = False
 
     def read(
         self, path: Path, file: BinaryIO, check: Callable[[M], Iterable[tuple[Place, str]]] = lambda read: ()
@@ -66,7 +68,7 @@ class Form(Generic[M]):
 
         Raises DocumentError.
         """
-        document = read_document(path, file)
+        document = read_document(path, file, refuses_empty=self.refuses_empty)
         faults = list(document.faults)
         read = None
         try:
@@ -120,7 +122,7 @@ _TAKES = {
 }
 
 
-def read_document(path: Path, file: BinaryIO) -> Document:
+def read_document(path: Path, file: BinaryIO, *, refuses_empty: bool = False) -> Document:
     """Read an open file. Raises DocumentError for what is no YAML."""
     raw = file.read(_LARGEST + 1)
     if len(raw) > _LARGEST:
@@ -138,13 +140,14 @@ def read_document(path: Path, file: BinaryIO) -> Document:
         raise DocumentError(
             f"{path}{where}: this is no YAML ({problem or 'a character is not allowed'})"
         ) from None
-    reading = _Reading()
+    reading = _Reading(refuses_empty)
     value = None if root is None else reading.value(root, ())
     return Document(value, reading.lines, tuple(reading.faults))
 
 
 @dataclass
 class _Reading:
+    refuses_empty: bool = False
     lines: dict[Place, int] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     _values: int = 0
@@ -176,6 +179,10 @@ class _Reading:
                 plain = self.value(value, (*place, key.value))
                 if plain is not None:
                     yield key.value, plain
+                elif self.refuses_empty:
+                    self.faults.append(
+                        Fault(line, f"{key_shown(key.value)} is empty: give it a value, or leave it out")
+                    )
 
     def _item(self, node: yaml.Node, place: Place) -> Any:
         self.lines[place] = node.start_mark.line + 1

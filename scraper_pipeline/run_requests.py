@@ -9,7 +9,7 @@ import dagster as dg
 from scraper_pipeline.assets.figures import materialised_revision
 from scraper_pipeline.assets.holding import HELD_LEASE
 from scraper_pipeline.jobs import lists_config, settle_jobs, submit_jobs
-from scraper_pipeline.ledger import Ledger, PendingPartition
+from scraper_pipeline.ledger import PendingPartition
 from scraper_pipeline.lifecycle import SETTLE_LEASE, SUBMIT_LEASE
 from scraper_pipeline.partitions import DAYS
 from scraper_pipeline.resources import Accounts, OpenAccount
@@ -70,7 +70,7 @@ def _ask(accounts: Accounts, job_name: str, lease: str, pending: PendingPartitio
     run_key = _run_key(job_name, pending.partition_key, pending.watermark, ledger.clock())
     ledger.leases.take(lease, pending.partition_key, run_key, REQUEST_LEASE_SECONDS)
     is_submission = job_name == submit_jobs.name
-    lists = _lists_to_plan(accounts.ledger, pending.partition_key) if is_submission else []
+    lists = _lists_to_plan(accounts, pending.partition_key) if is_submission else []
     return dg.RunRequest(
         run_key=run_key,
         job_name=job_name,
@@ -80,14 +80,14 @@ def _ask(accounts: Accounts, job_name: str, lease: str, pending: PendingPartitio
     )
 
 
-def _lists_to_plan(ledger: Ledger, day: str) -> list[str]:
-    """The lists whose planning for this day was broken off.
+def _lists_to_plan(accounts: Accounts, day: str) -> list[str]:
+    """The lists of these accounts whose planning for this day was broken off.
 
     A list that was planned whole is not planned again: it may have been edited since, for another day. Nor is one that
     cannot be read, as long as another list's targets would wait for it.
     """
-    unfinished = ledger.lists.unfinished(day)
-    is_planned = bool(unfinished) and ledger.progress.is_planned(day)
+    unfinished = [one for account in accounts for one in account.ledger.lists.unfinished(day)]
+    is_planned = bool(unfinished) and accounts.ledger.progress.is_planned(day)
     return list(dict.fromkeys(one.name for one in unfinished if not (one.has_failed and is_planned)))
 
 

@@ -64,9 +64,8 @@ def job_status_sensor(
         setbacks = Setbacks(accounts.are_several)
         in_use = [account for account in accounts if account.ledger.progress.has_open_targets()]
         setbacks.note_all(_ask_each(in_use, _look))
-        if accounts.are_several:
-            for account in accounts:
-                account.ledger.news.take_over()
+        for account in accounts:
+            account.ledger.news.take_over()
         green = _read_cursor(context.cursor)
         queued = _queued(context.instance)
         used_up = {one.name: bound for one in in_use if (bound := _used_up(one))}

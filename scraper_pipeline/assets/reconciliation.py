@@ -181,8 +181,7 @@ def _outcomes(context: dg.OpExecutionContext, scraper: ScraperResource) -> Itera
     with traced_step(context, "settle_found"), scraper.open() as accounts:
         busy, found = accounts.ledger.leases.live(SETTLE_LEASE), {}
         for account in accounts:
-            if accounts.are_several:
-                account.ledger.news.take_over()
+            account.ledger.news.take_over()
             days = [one.partition_key for one in account.ledger.progress.partitions_to_settle()]
             if days := [day for day in days if day not in busy]:
                 at_once = replace(account.policy(), drain=SETTLE_SECONDS, drain_quiet=0.0)

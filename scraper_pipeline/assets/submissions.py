@@ -45,6 +45,7 @@ from scraper_pipeline.scraper_api import ScraperClient, ScraperError, Throttled
 
 POOL = "geonode_scraper_api"
 _SENSOR_TAG = "dagster/sensor_name"  # Dagster's own, on each run that a sensor asked for
+_RETRY_TAG = "dagster/retry_number"  # and on each that the daemon has begun again
 
 
 class Resubmit(Enum):
@@ -95,8 +96,10 @@ class SubmissionConfig(dg.Config):
 def submitted_jobs(
     context: dg.AssetExecutionContext, config: SubmissionConfig, scraper: ScraperResource
 ) -> Iterator[dg.MaterializeResult[None] | dg.AssetMaterialization | dg.AssetObservation]:
-    days = list(context.partition_keys)
+    days, config = list(context.partition_keys), _paying_once(context, config)
     with traced_step(context, "submitted_jobs"), explained_failures(), scraper.open() as accounts:
+        if config.max_pages is not None:  # before anything that may fail: the sensor looks every few seconds
+            hold_days(accounts, days)
         run = _Run(context, accounts, days, config)
         setbacks = Setbacks(accounts.are_several)
         try:
@@ -132,6 +135,21 @@ def submitted_jobs(
         else:
             context.log_event(event("submitted_jobs", partition=day, metadata=shown))
     setbacks.tell()
+
+
+def _paying_once(context: dg.AssetExecutionContext, config: SubmissionConfig) -> SubmissionConfig:
+    """What a run may pay for: one that Dagster began again after it was lost, for nothing that somebody asked for.
+
+    What the lost one has sent would be sent, and its allowance spent, once more.
+    """
+    is_bounded = config.max_pages is not None
+    if _RETRY_TAG not in context.run.tags or not (is_bounded or config.resubmit is not Resubmit.none):
+        return config
+    context.log.warning(
+        "This run stands in for one that was lost, so `resubmit` and `max_pages` are not carried out again. See what "
+        "that one has done, and launch submit_jobs for the rest."
+    )
+    return SubmissionConfig(max_pages=0 if is_bounded else None)
 
 
 @dataclass
@@ -170,6 +188,7 @@ class _Run:
         if self.accounts.are_several and not self._has_work(account):
             for day in self.days:  # or the sensor's own lease would hold up the next request for a while
                 account.ledger.leases.take(SUBMIT_LEASE, day, self.context.run.run_id, 0, force=True)
+                self._end_hold(account, day)
             return
         with pausing_after_refusals(account.ledger):
             async with account.open_client() as client:
@@ -220,14 +239,17 @@ class _Run:
                 self.total += report
             finally:
                 ledger.leases.drop(SUBMIT_LEASE, day, holder)
-            if not ledger.progress.of(day).planned:
-                ledger.leases.drop(HELD_LEASE, day, HELD_LEASE)
+            self._end_hold(account, day)
+
+    @staticmethod
+    def _end_hold(account: OpenAccount, day: str) -> None:
+        if not account.ledger.progress.of(day).planned:
+            account.ledger.leases.drop(HELD_LEASE, day, HELD_LEASE)
 
     def _unless_held(self, account: OpenAccount) -> Sequence[str]:
         """The days that may be submitted: by a run of the sensor's none that an operator's ``max_pages`` has held."""
         leases = account.ledger.leases
         if self.config.max_pages is not None:
-            hold_days([account], self.days)
             return self.days
         if _SENSOR_TAG not in self.context.run.tags:
             for day in self.days:

@@ -48,6 +48,12 @@ class Drain:
                 following = _next_chunk(self.settlements[name], rounds[name], rest)
                 under_way[runner.get_loop().create_task(following)] = name
 
+            def begin_again(name: str) -> None:
+                seconds_left = ends[name] - self.settlements[name].monotonic()
+                if seconds_left > 0:
+                    rounds[name] = self.settlements[name].rounds(seconds_left)
+                    begin(name, _REST_SECONDS)
+
             try:
                 for name in rounds:
                     begin(name)
@@ -63,16 +69,18 @@ class Drain:
                         if chunk is not None:
                             yield chunk
                             begin(name)
-                        elif self._goes_on(name, left := ends[name] - self.settlements[name].monotonic()):
-                            rounds[name] = self.settlements[name].rounds(left)
-                            begin(name, _REST_SECONDS)
+                            self._ended.discard(name)
+                            for other in self._ended - {*under_way.values()} - self.stopped.keys():
+                                begin_again(other)  # nobody else settles its days while this one goes on
+                        elif self._goes_on(name):
+                            begin_again(name)
             finally:
                 runner.run(_end(under_way, rounds.values()))
 
-    def _goes_on(self, name: str, seconds_left: float) -> bool:
+    def _goes_on(self, name: str) -> bool:
+        """Whether another account has not been quiet since it had something to commit."""
         self._ended.add(name)
-        others_at_work = self._ended < self.settlements.keys()
-        return others_at_work and seconds_left > 0 and not self.settlements[name].is_over
+        return self._ended < self.settlements.keys()
 
 
 async def _next_chunk(settlement: Settlement, rounds: Rounds, rest: float) -> Chunk | None:

@@ -45,8 +45,6 @@ class Settlement:
     """Why lost answers could not be resolved, if so; the sensor tries again and fails loudly."""
     pause: float = 0.0
     """For how many seconds nothing has to be done after a round that gave an empty chunk."""
-    is_over: bool = False
-    """Whether the last rounds ended since everything was settled."""
     _next_resolution: float = float("-inf")
     _rounds_without_bulk: int = 0
 
@@ -70,7 +68,7 @@ class Settlement:
         Raises the ScraperError of the account at once, and that of the service if a whole chunk met nothing else and
         is not itself at fault; the jobs concerned are given back before.
         """
-        holder, client, self.is_over = uuid.uuid4().hex, None, False
+        holder, client = uuid.uuid4().hex, None
         budget = self.policy.drain if seconds is None else seconds
         began = last_news = self.monotonic()
         try:
@@ -78,10 +76,10 @@ class Settlement:
                 self._beat(holder)
                 claimed = self._claim((Kind.EXTRACT,), self.policy.settle_chunk)
                 bulk = self._claim_bulk(is_busy=bool(claimed))
-                if not (claimed or bulk):
-                    self.is_over = self._is_settled()
-                    if self.is_over or self._is_quiet(self.monotonic() - last_news):
-                        return  # nothing has to be asked, and no key to be there
+                if not (claimed or bulk) and (
+                    self._is_settled() or self._is_quiet(self.monotonic() - last_news)
+                ):
+                    return  # nothing has to be asked, and no key to be there
                 client = client or self.open_client()
                 if claimed:
                     yield await self._fetch(client, claimed)

@@ -78,4 +78,4 @@ def _known_keys(place: Place) -> Iterator[str]:
     yield from AccountEntry.model_fields if len(place) == 2 else AccountsFile.model_fields
 
 
-_FORM = Form(AccountsFile, _known_keys, "an account")
+_FORM = Form(AccountsFile, _known_keys, "an account", refuses_empty=True)

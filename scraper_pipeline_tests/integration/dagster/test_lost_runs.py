@@ -1,10 +1,14 @@
 """Runs whose code server is gone: ended before the next one starts, so that they keep no places from others."""
 
 import json
+import socket
+from pathlib import Path
 
 import dagster as dg
+import pytest
+from click.testing import CliRunner
 
-from scraper_pipeline.cli.lost_runs import end_lost_runs
+from scraper_pipeline.cli.lost_runs import end_lost_runs, end_lost_runs_command
 from scraper_pipeline.definitions import defs
 
 HERE, ELSEWHERE = ("127.0.0.1", 4000), ("127.0.0.1", 4001)
@@ -33,3 +37,15 @@ def test_runs_of_this_server_that_are_under_way_are_ended_and_no_others() -> Non
         )
         assert {run_id: statuses[run_id] for run_id in others} == others
         assert set(end_lost_runs(instance, *HERE)) == set()
+
+
+def test_the_runs_of_a_server_that_answers_are_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+        told = CliRunner().invoke(end_lost_runs_command, ["--host", "127.0.0.1", "--port", port])
+    assert (told.exit_code, "Stop it first" in told.output) == (1, True)
+    told = CliRunner().invoke(end_lost_runs_command, ["--host", "127.0.0.1", "--port", port])
+    assert (told.exit_code, told.output) == (0, "0 lost runs were ended.\n")

@@ -54,6 +54,20 @@ def test_a_limit_of_pages_holds_for_the_run(finished: Pipeline) -> None:
 
 
 @on_sqlite
+@pytest.mark.parametrize("config", [{"resubmit": "all"}, {"resubmit": "failed", "max_pages": 3}])
+def test_a_run_that_stands_in_for_a_lost_one_pays_for_nothing_again(
+    finished: Pipeline, config: dict[str, Any]
+) -> None:
+    """The daemon begins a lost run again with the same configuration."""
+    posts = finished.posts()
+    tags = {"dagster/partition": DAY, "dagster/retry_number": "1"}
+    run = finished.run("submit_jobs", tags=tags, run_config={"ops": {"submitted_jobs": {"config": config}}})
+    assert run.success
+    assert finished.posts() == posts
+    assert finished.progress().is_settled
+
+
+@on_sqlite
 def test_a_request_to_resubmit_is_good_for_one_run(finished: Pipeline) -> None:
     assert _settled_again(finished, resubmit="failed") == 2
     assert _settled_again(finished) == 0

@@ -142,6 +142,44 @@ def test_an_account_that_has_been_quiet_is_looked_at_again_while_the_other_is_at
     assert one.is_settled
 
 
+def test_an_account_whose_other_has_news_after_both_were_quiet_is_not_left_behind(
+    parties: tuple[Party, Party],
+) -> None:
+    """No other run settles its days: whoever still drains holds their lease."""
+    one, other = parties
+    for party in parties:
+        party.service.set_faults(never_finish=True)
+    one.submit("pages/1", "pages/2", "pages/3")
+    other.submit("pages/9")
+
+    def finish(party: Party, path: str) -> None:
+        for job in party.service.truth()["jobs"]:
+            if job["url"].endswith(path):
+                party.service.finish_job(job["job_id"])
+                party.ledger.news.record([job["job_id"]], Channel.WEBHOOK)
+
+    # The first account is quiet, then has news while the second is about to be quiet; then that has news itself.
+    patient, hasty = replace(POLICY, drain_quiet=4.0), replace(POLICY, drain_quiet=0.3)
+    drain = Drain({"default": one.settlement(patient), "research": other.settlement(hasty)})
+    timers = [
+        threading.Timer(seconds, finish, moment)
+        for seconds, moment in (
+            (1.0, (one, "pages/1")),
+            (3.0, (one, "pages/2")),
+            (5.0, (other, "pages/9")),
+            (6.0, (one, "pages/3")),
+        )
+    ]
+    for timer in timers:
+        timer.start()
+    for chunk in drain.outcomes():
+        commit(one.ledger, chunk)
+    for timer in timers:
+        timer.join()
+    assert other.is_settled
+    assert one.is_settled
+
+
 def test_a_drain_that_is_broken_off_leaves_nothing_open(parties: tuple[Party, Party]) -> None:
     one, other = parties
     one.submit("pages/1")

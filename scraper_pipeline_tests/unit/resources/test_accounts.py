@@ -109,6 +109,10 @@ def test_a_key_is_read_anew_whenever_it_is_needed(
             "line 4: accounts.a.host takes an https",
         ),
         ("accounts:\n  a: {api_key_file: x, daily_page_limit: -1}\n", "daily_page_limit takes 0 or more"),
+        (
+            "accounts:\n  a:\n    api_key_file: x\n    daily_page_limit:\n    host:\n",
+            "line 4: daily_page_limit is empty: give it a value",
+        ),
         ("accounts:\n  a: {api_key_env: 'hunter2 x'}\n", "api_key_env takes what matches"),
     ],
 )
