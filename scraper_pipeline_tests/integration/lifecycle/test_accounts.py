@@ -149,7 +149,7 @@ def test_an_account_whose_other_has_news_after_both_were_quiet_is_not_left_behin
     one, other = parties
     for party in parties:
         party.service.set_faults(never_finish=True)
-    one.submit("pages/1", "pages/2", "pages/3")
+    one.submit("pages/1", "pages/2", "pages/3", "pages/4")
     other.submit("pages/9")
 
     def finish(party: Party, path: str) -> None:
@@ -158,16 +158,17 @@ def test_an_account_whose_other_has_news_after_both_were_quiet_is_not_left_behin
                 party.service.finish_job(job["job_id"])
                 party.ledger.news.record([job["job_id"]], Channel.WEBHOOK)
 
-    # The first account is quiet, then has news while the second is about to be quiet; then that has news itself.
-    patient, hasty = replace(POLICY, drain_quiet=4.0), replace(POLICY, drain_quiet=0.3)
-    drain = Drain({"default": one.settlement(patient), "research": other.settlement(hasty)})
+    # The first account is quiet once, and then at work all the time; the second is quiet, too, and then has its news.
+    hasty, patient = (replace(POLICY, drain_quiet=seconds, polls=False) for seconds in (1.5, 3.0))
+    drain = Drain({"default": one.settlement(hasty), "research": other.settlement(patient)})
     timers = [
         threading.Timer(seconds, finish, moment)
         for seconds, moment in (
-            (1.0, (one, "pages/1")),
-            (3.0, (one, "pages/2")),
-            (5.0, (other, "pages/9")),
-            (6.0, (one, "pages/3")),
+            (3.3, (one, "pages/1")),
+            (4.3, (one, "pages/2")),
+            (5.3, (one, "pages/3")),
+            (5.6, (other, "pages/9")),
+            (6.3, (one, "pages/4")),
         )
     ]
     for timer in timers:
