@@ -58,7 +58,7 @@ def span(name: str, **attributes: str | int) -> Iterator[trace.Span]:
     ) as this:
         try:
             yield this
-        except Exception as error:
+        except Exception as error:  # of whatever kind: it is only told, and raised again
             this.set_status(trace.StatusCode.ERROR)
             this.set_attribute("error.type", type(error).__name__)
             raise
