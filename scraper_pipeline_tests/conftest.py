@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import Engine, create_engine, text
 
 from scraper_pipeline.ledger import Ledger, database
 from scraper_pipeline.ledger.schema import metadata
@@ -72,10 +72,13 @@ def ledger_url(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def migrated_postgres_url(postgres_server: EphemeralPostgres) -> Iterator[str]:
+def migrated_postgres(postgres_server: EphemeralPostgres) -> Iterator[Engine]:
+    """One database for all tests that leave its schema alone."""
     with postgres_server.database() as name:
         Ledger.open(postgres_server.url(name)).close()
-        yield postgres_server.url(name)
+        engine = create_engine(postgres_server.url(name))
+        yield engine
+        engine.dispose()
 
 
 @pytest.fixture(scope="session")
@@ -91,15 +94,28 @@ def fresh_sqlite_url(migrated_sqlite_file: Path, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def fresh_postgres_url(migrated_postgres_url: str) -> Iterator[str]:
-    """Emptied after the test, which is ten times quicker than a database of its own."""
-    yield migrated_postgres_url
-    engine = create_engine(migrated_postgres_url)
-    with engine.begin() as connection:
+def fresh_postgres_url(migrated_postgres: Engine) -> Iterator[str]:
+    """Emptied after the test, which is ten times quicker than a database of its own.
+
+    A test that changes the schema asks for `ledger_url`: what it changed here would be gone for all that follow.
+    """
+    before = _relations(migrated_postgres)
+    yield migrated_postgres.url.render_as_string(hide_password=False)
+    with migrated_postgres.begin() as connection:
         connection.execute(
             text(f"TRUNCATE {', '.join(table.name for table in metadata.sorted_tables)} RESTART IDENTITY")
         )
-    engine.dispose()
+    assert _relations(migrated_postgres) == before, "the test changed the schema that it shares with others"
+
+
+def _relations(engine: Engine) -> set[str]:
+    """The names of all tables, indexes, sequences and views."""
+    with engine.connect() as connection:
+        return set(
+            connection.scalars(
+                text("SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace")
+            )
+        )
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])

@@ -1,107 +1,29 @@
 """The audit finds each broken invariant, names the target, and says nothing of what is sound."""
 
-from dataclasses import dataclass
-
 import pytest
 
-from scraper_pipeline.ledger import GivenUp, Ledger, LetterCode, ServiceJob
+from scraper_pipeline.ledger import Ledger, ServiceJob
+from scraper_pipeline_tests.integration.ledger.damages import (
+    DEAD,
+    LOST,
+    RETRIED,
+    STORED,
+    WAITING,
+    Damage,
+    populate,
+)
 from scraper_pipeline_tests.integration.ledger.driving import (
     DAY,
     NEXT_DAY,
     OUT_OF_BALANCE,
-    PERMANENT,
-    RETRYABLE,
     HandClock,
     accept,
     accept_planned,
-    claim,
     execute,
     finish,
     page,
-    plan,
     target,
 )
-
-STORED, DEAD, RETRIED, WAITING, SENDING, PLANNED, LOST = (
-    f"https://site.test/{name}"
-    for name in ("stored", "dead", "retried", "waiting", "sending", "planned", "lost")
-)
-
-
-def populate(ledger: Ledger, clock: HandClock) -> None:
-    """A day with a target in every state."""
-    accept(ledger, STORED, DEAD, RETRIED, WAITING, LOST, prefix="")
-    finish(ledger, {STORED: page(), DEAD: PERMANENT, RETRIED: RETRYABLE})
-    finish(ledger, {LOST: GivenUp(LetterCode.LOST, "Gone.")})
-    clock.advance(60)
-    [again] = accept_planned(ledger, prefix="")
-    finish(ledger, {again: page()})
-    plan(ledger, SENDING)
-    claim(ledger)
-    plan(ledger, PLANNED)
-
-
-@dataclass(frozen=True)
-class Damage:
-    """A change of one row behind the store's back, and the rules that it breaks for a target."""
-
-    statement: str
-    broken: dict[str, str]
-    first: str = ""
-
-
-DAMAGES = {
-    "a stored row without its result": Damage(
-        "DELETE FROM results WHERE url = :stored", {"stored_has_result": STORED}
-    ),
-    "a result that no row accounts for": Damage(
-        "UPDATE results SET job_id = 'nobody' WHERE url = :stored",
-        {"stored_has_result": STORED, "result_has_row": STORED},
-    ),
-    "a result of a row that still waits": Damage(
-        "UPDATE submissions SET state = 'accepted' WHERE url = :stored",
-        {"result_has_row": STORED, "stamped_is_settled": STORED},
-    ),
-    "a dead row without its letter": Damage(
-        "DELETE FROM dead_letters WHERE url = :dead", {"dead_has_letter": DEAD}
-    ),
-    "a dead row whose letter is resolved": Damage(
-        "UPDATE dead_letters SET resolved_at = parked_at WHERE url = :dead", {"dead_has_letter": DEAD}
-    ),
-    "an open letter of a stored row": Damage(
-        "UPDATE submissions SET state = 'stored', job_id = 'x', item_key = 'x' WHERE url = :dead",
-        {"letter_has_dead": DEAD, "stored_has_result": DEAD},
-    ),
-    "a row that waits for a stamped job": Damage(
-        "UPDATE processed_events SET processed_at = received_at WHERE job_id = :lost",
-        {"stamped_is_settled": LOST},
-    ),
-    "a row that waits for an unknown job": Damage(
-        "DELETE FROM jobs WHERE job_id = :waiting", {"accepted_is_known": WAITING}
-    ),
-    "a target without a live row": Damage(
-        "UPDATE submissions SET state = 'superseded' WHERE url = :waiting", {"one_state": WAITING}
-    ),
-    "a target whose live row is not its newest": Damage(
-        "UPDATE submissions SET attempt = 7 WHERE url = :retried AND state = 'superseded'",
-        {"one_state": RETRIED},
-    ),
-    "a target with two live rows": Damage(
-        "UPDATE submissions SET state = 'planned' WHERE url = :retried AND state = 'superseded'",
-        {"one_state": RETRIED},
-        first="DROP INDEX uq_submissions_live",
-    ),
-    "a URL that is sent twice": Damage(
-        "UPDATE submissions SET state = 'sending', request_id = 'r', url_hash = "
-        "(SELECT url_hash FROM submissions WHERE url = :sending) WHERE url = :planned",
-        {"one_sending_per_url": f"{PLANNED} {SENDING}"},
-        first="DROP INDEX uq_submissions_sending_url",
-    ),
-    "a job that two requests are bound to": Damage(
-        "UPDATE submissions SET job_id = :lost, item_key = 'x' WHERE url = :waiting",
-        {"one_request_per_job": f"{LOST} {WAITING}"},
-    ),
-}
 
 
 def _target_ids(urls: str) -> set[str]:
@@ -116,29 +38,14 @@ def test_a_sound_ledger_has_no_violations(ledger: Ledger, clock: HandClock) -> N
     assert ledger.audit.check_complete(DAY) == []
 
 
-@pytest.fixture(params=sorted(DAMAGES))
-def damage(request: pytest.FixtureRequest) -> Damage:
-    return DAMAGES[request.param]
-
-
-def test_each_damage_is_found_and_nothing_else(damage: Damage, fresh_url: str, clock: HandClock) -> None:
-    with Ledger.open(fresh_url, clock=clock) as ledger:
-        populate(ledger, clock)
-        if damage.first:
-            execute(ledger, damage.first)
-        parameters = {
-            "stored": STORED, "dead": DEAD, "retried": RETRIED, "waiting": WAITING,
-            "sending": SENDING, "planned": PLANNED, "lost": LOST,
-        }  # fmt: skip
-        used = {name: url for name, url in parameters.items() if f":{name}" in damage.statement}
-        assert execute(ledger, damage.statement, **used) == 1
-        found: dict[str, set[str | None]] = {}
-        for violation in ledger.audit.check():
-            found.setdefault(violation.rule, set()).add(violation.target_id)
-            assert violation.partition_key == DAY
-            assert violation.detail
-        assert found == {rule: _target_ids(urls) for rule, urls in damage.broken.items()}
-        assert ledger.audit.check(NEXT_DAY) == [], "another day is not to blame"
+def test_each_damage_is_found_and_nothing_else(damage: Damage, damaged_ledger: Ledger) -> None:
+    found: dict[str, set[str | None]] = {}
+    for violation in damaged_ledger.audit.check():
+        found.setdefault(violation.rule, set()).add(violation.target_id)
+        assert violation.partition_key == DAY
+        assert violation.detail
+    assert found == {rule: _target_ids(urls) for rule, urls in damage.broken.items()}
+    assert damaged_ledger.audit.check(NEXT_DAY) == [], "another day is not to blame"
 
 
 def test_the_checks_of_a_day_find_what_belongs_to_them(ledger: Ledger, clock: HandClock) -> None:

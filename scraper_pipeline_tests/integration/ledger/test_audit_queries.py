@@ -7,31 +7,8 @@ from sqlalchemy.dialects import sqlite
 
 from scraper_pipeline.ledger import Ledger, Scope, Violation
 from scraper_pipeline.ledger.invariants import invariants
+from scraper_pipeline_tests.integration.ledger.damages import DEAD, STORED, populate
 from scraper_pipeline_tests.integration.ledger.driving import DAY, NEXT_DAY, HandClock, execute
-from scraper_pipeline_tests.integration.ledger.test_audit import (
-    DAMAGES,
-    DEAD,
-    LOST,
-    PLANNED,
-    RETRIED,
-    SENDING,
-    STORED,
-    WAITING,
-    Damage,
-    populate,
-)
-
-URLS = {
-    "stored": STORED, "dead": DEAD, "retried": RETRIED, "waiting": WAITING,
-    "sending": SENDING, "planned": PLANNED, "lost": LOST,
-}  # fmt: skip
-
-
-def _inflict(ledger: Ledger, damage: Damage) -> None:
-    if damage.first:
-        execute(ledger, damage.first)
-    used = {name: url for name, url in URLS.items() if f":{name}" in damage.statement}
-    assert execute(ledger, damage.statement, **used) == 1
 
 
 def _as_set(violations: list[Violation]) -> set[Violation]:
@@ -39,18 +16,14 @@ def _as_set(violations: list[Violation]) -> set[Violation]:
     return set(violations)
 
 
-@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
 def test_a_damage_is_found_alike_over_all_days_and_in_its_own_and_by_its_own_feed_alone(
-    damage: Damage, fresh_url: str, clock: HandClock
+    damaged_ledger: Ledger,
 ) -> None:
-    with Ledger.open(fresh_url, clock=clock) as ledger:
-        populate(ledger, clock)
-        _inflict(ledger, damage)
-        assert _as_set(ledger.audit.check(DAY)) == _as_set(ledger.audit.check()) != set()
-        assert ledger.audit.check(NEXT_DAY) == []
-        for scope in (Scope(feed="another"), Scope(account="another")):
-            other = Ledger(ledger.engine, scope, clock)
-            assert other.audit.check() == other.audit.check(DAY) == []
+    assert _as_set(damaged_ledger.audit.check(DAY)) == _as_set(damaged_ledger.audit.check()) != set()
+    assert damaged_ledger.audit.check(NEXT_DAY) == []
+    for scope in (Scope(feed="another"), Scope(account="another")):
+        other = Ledger(damaged_ledger.engine, scope, damaged_ledger.clock)
+        assert other.audit.check() == other.audit.check(DAY) == []
 
 
 def test_a_stored_row_that_has_lost_its_job_is_found(ledger: Ledger, clock: HandClock) -> None:
