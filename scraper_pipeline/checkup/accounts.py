@@ -1,11 +1,13 @@
 """Whether each account can be worked for: its key file, and whether anything names those that have rows."""
 
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from scraper_pipeline.checkup.findings import Finding, Subject
 from scraper_pipeline.ledger.condition import AccountRows
 from scraper_pipeline.resources import Account
+from scraper_pipeline.settings import SettingsError
 
 _ACCOUNTS, _KEY = Subject("accounts"), Subject("key")
 
@@ -15,7 +17,22 @@ def check_named(accounts: Sequence[Account]) -> list[Finding]:
     found = (
         [] if len(accounts) == 1 else [_ACCOUNTS.ok(f"There are {', '.join(one.name for one in accounts)}.")]
     )
+    found += _check_keys_differ(accounts)
     return [*found, *(problem for one in accounts for problem in _check_key_file(one))]
+
+
+def _check_keys_differ(accounts: Sequence[Account]) -> Iterator[Finding]:
+    """To the service two names with one key are one account: each would use its pace and its limits whole."""
+    first: dict[tuple[str, str], str] = {}
+    for one in accounts:
+        with suppress(SettingsError):  # a key that can't be read is told where it is used
+            key = one.settings.host, one.key.read().get_secret_value()
+            if one.name != first.setdefault(key, one.name):
+                yield _ACCOUNTS.problem(
+                    f"{first[key]} and {one.name} have the same key: to the service they are one account.",
+                    f"Give {one.name} a key of its own, or its lists to {first[key]}; docs/accounts.md tells how an "
+                    "account is retired.",
+                )
 
 
 def _check_key_file(account: Account) -> list[Finding]:

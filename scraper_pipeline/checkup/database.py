@@ -7,6 +7,7 @@ from pathlib import Path
 from scraper_pipeline.checkup.accounts import judge_rows
 from scraper_pipeline.checkup.disks import existing_parent, free_bytes, network_file_system
 from scraper_pipeline.checkup.findings import Finding, Subject
+from scraper_pipeline.ledger import DEFAULT_ACCOUNT
 from scraper_pipeline.ledger.condition import LedgerCondition, look_at_ledger, sqlite_file
 from scraper_pipeline.ledger.errors import LedgerUnavailable
 from scraper_pipeline.settings import Settings
@@ -19,7 +20,7 @@ _USE_LZ4 = " and ".join(
 )
 
 
-def check_ledger(settings: Settings, accounts: Sequence[str] = ("default",)) -> list[Finding]:
+def check_ledger(settings: Settings, accounts: Sequence[str] = (DEFAULT_ACCOUNT,)) -> list[Finding]:
     """What can be said of the ledger that the settings name, and of its rows of other accounts than these."""
     url, where = settings.ledger_url.get_secret_value(), settings.ledger_location
     path = sqlite_file(url)

@@ -16,7 +16,8 @@ from scraper_pipeline.checkup.kept_secrets import check_webhook_secrets
 from scraper_pipeline.checkup.lists import check_target_lists
 from scraper_pipeline.checkup.service import check_service
 from scraper_pipeline.checkup.variables import check_settings
-from scraper_pipeline.resources import Account, named_accounts
+from scraper_pipeline.ledger import DEFAULT_ACCOUNT
+from scraper_pipeline.resources import Account, as_told_of, named_accounts
 from scraper_pipeline.settings import Settings, SettingsError, project_folder
 
 _KEY, _ACCOUNTS = Subject("key"), Subject("accounts")
@@ -30,7 +31,7 @@ async def check_everything(environ: Mapping[str, str]) -> tuple[Settings | None,
     settings, found = check_settings(environ)
     if settings is not None:
         accounts: tuple[Account, ...] = ()
-        names = ["default"]
+        names = [DEFAULT_ACCOUNT]
         try:
             accounts = named_accounts(settings)
         except SettingsError as error:
@@ -68,4 +69,11 @@ async def _check_service(account: Account, is_one_of_several: bool) -> list[Find
         found = await check_service(client, account.settings.clock_skew_seconds)
     if not is_one_of_several:
         return found
-    return [replace(one, said=f"{account.name}: {one.said}") for one in found]
+    return [
+        replace(
+            one,
+            said=f"{account.name}: {as_told_of(account.name, one.said)}",
+            advice=as_told_of(account.name, one.advice),
+        )
+        for one in found
+    ]

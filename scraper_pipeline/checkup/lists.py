@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from datetime import date
 
 from scraper_pipeline.checkup.findings import Finding, Subject
-from scraper_pipeline.ledger import Scope, Target
+from scraper_pipeline.ledger import DEFAULT_ACCOUNT, Target
 from scraper_pipeline.target_lists import Duplicate, Rejected, TargetList, TargetListError, load_target_lists
 
 _TARGETS = Subject("targets")
 _SHOWN = 3
-DEFAULT_ACCOUNT = Scope().account
 
 
 def check_target_lists(

@@ -55,7 +55,7 @@ async def check_key(client: ScraperClient) -> Finding:
             )
         return _KEY.problem(
             "The service does not know the key (401).",
-            "Set GEONODE_SCRAPER_API_KEY to the key that the dashboard shows.",
+            "Correct GEONODE_SCRAPER_API_KEY: the dashboard shows the key.",
         )
     except PaymentRequired:
         return _KEY.problem(

@@ -9,10 +9,11 @@ from typing import Generic, ParamSpec, TypeVar
 import click
 
 from scraper_pipeline.cli.common import KNOWN_ERRORS
-from scraper_pipeline.ledger import Ledger
+from scraper_pipeline.ledger import DEFAULT_ACCOUNT, Ledger
 from scraper_pipeline.resources import (
     Accounts,
     OpenAccount,
+    as_told_of,
     known_account,
     open_accounts,
     open_ledger,
@@ -65,14 +66,16 @@ class Answers(Generic[T]):
     def tell(self) -> None:
         if self.stopped:
             raise click.ClickException(
-                " ".join(f"The account {name}: {_said(error)}" for name, error in self.stopped.items())
+                " ".join(_said(name, error, not self.are_several) for name, error in self.stopped.items())
             )
 
 
-def _said(error: Exception) -> str:
+def _said(account: str, error: Exception, is_the_only_one: bool) -> str:
+    whose = "" if is_the_only_one and account == DEFAULT_ACCOUNT else f"The account {account}: "
+    told = whose + as_told_of(account, str(error)).removeprefix(whose)
     if isinstance(error, WebhooksNotOffered):
-        return f"{error} Nothing has to be done: polling goes on bringing the news."
-    return str(error)
+        return f"{told} Nothing has to be done: polling goes on bringing the news."
+    return told
 
 
 def ask_accounts(
@@ -95,6 +98,5 @@ def ask_accounts(
         else:
             raise answer
     if answers.stopped and not answers.are_several:
-        [error] = answers.stopped.values()
-        raise click.ClickException(_said(error))
+        answers.tell()
     return answers

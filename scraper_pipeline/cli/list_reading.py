@@ -45,7 +45,8 @@ class ListReading:
     ) -> int | None:
         targets = [entry for entry in entries if isinstance(entry, Target)]
         ids = [target.target_id for target in targets]
-        known = ledger.submissions.planned_targets(self.day.isoformat(), ids) | new.intersection(ids)
+        day, name = self.day.isoformat(), self.target_list.name
+        known = ledger.submissions.planned_targets(day, ids, name) | new.intersection(ids)
         self.targets += len(targets)
         self.problems += [self._problem(entry) for entry in entries if not isinstance(entry, Target)]
         for target in targets:

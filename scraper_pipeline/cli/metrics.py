@@ -10,7 +10,7 @@ from scraper_pipeline.cli.common import IntRange, clear_errors
 from scraper_pipeline.exporter import LedgerCollector, Limits, serving
 from scraper_pipeline.logs import log_as_json
 from scraper_pipeline.resources import named_accounts, open_ledger
-from scraper_pipeline.settings import load_settings
+from scraper_pipeline.settings import Settings, SettingsError, load_settings
 
 
 @click.command("metrics")
@@ -31,10 +31,14 @@ def metrics_command(host: str, port: int) -> None:
 
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
-    limits = {
-        one.name: Limits(one.settings.daily_page_limit, one.settings.monthly_page_limit, settings.timezone)
-        for one in named_accounts(settings)
-    }
+    at_first = _limits(settings)
+
+    def limits() -> dict[str, Limits]:
+        try:
+            return _limits(settings)
+        except SettingsError:  # whoever plans is told of it; the figures go on
+            return at_first
+
     try:
         with open_ledger(settings) as ledger, serving(LedgerCollector(ledger, limits), host, port) as taken:
             click.echo(f"Metrics at http://{host}:{taken}/metrics", err=True)
@@ -43,3 +47,11 @@ def metrics_command(host: str, port: int) -> None:
         raise click.ClickException(
             f"{host}:{port} can't be listened on: {error.strerror or error}. Give another --host or --port."
         ) from None
+
+
+def _limits(settings: Settings) -> dict[str, Limits]:
+    """Those of each account. Raises SettingsError."""
+    return {
+        one.name: Limits(one.settings.daily_page_limit, one.settings.monthly_page_limit, settings.timezone)
+        for one in named_accounts(settings)
+    }

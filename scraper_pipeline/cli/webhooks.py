@@ -15,7 +15,7 @@ from scraper_pipeline.cli.common import (
     print_json,
     progress_bars,
 )
-from scraper_pipeline.ledger import Ledger, RegisteredWebhook, ReplayReport, Scope
+from scraper_pipeline.ledger import DEFAULT_ACCOUNT, Ledger, RegisteredWebhook, ReplayReport
 from scraper_pipeline.lifecycle import (
     BULK_EVENT_TYPES,
     EVENT_TYPES,
@@ -33,8 +33,6 @@ from scraper_pipeline.resources import open_accounts
 from scraper_pipeline.scraper_api import ScraperClient, WebhookNotFound, parse_time
 from scraper_pipeline.settings import Settings, load_settings
 from scraper_pipeline.webhook_secrets import SecretsFile
-
-DEFAULT_ACCOUNT = Scope().account
 
 
 @click.group()

@@ -3,7 +3,7 @@
 Each scrape asks the ledger anew, by its indexes. URLs and contents are in no metric.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -12,7 +12,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from sqlalchemy.exc import DBAPIError
 
-from scraper_pipeline.ledger import Ledger, LetterFilter, Progress
+from scraper_pipeline.ledger import DEFAULT_ACCOUNT, Ledger, LetterFilter, Progress
 
 DAYS_SHOWN = 3
 DELIVERIES_SINCE = timedelta(hours=1)
@@ -32,11 +32,12 @@ class Limits:
 class LedgerCollector(Collector):
     """The metrics of one ledger, each by account; ``scraper_ledger_up`` alone is told while it can't be read.
 
-    ``limits`` are by account, those of one that is not among them none.
+    ``limits`` tells those of each account by name, anew at each scrape. Accounts that it does not name have none, and
+    are shown as soon as they have a row.
     """
 
-    def __init__(self, ledger: Ledger, limits: Mapping[str, Limits] | None = None) -> None:
-        self._ledger, self._limits = ledger, limits or {}
+    def __init__(self, ledger: Ledger, limits: Callable[[], Mapping[str, Limits]] = dict) -> None:
+        self._ledger, self._limits = ledger, limits
 
     def describe(self) -> Iterator[Metric]:
         """What is collected, without a look at the ledger when the collector is registered."""
@@ -52,10 +53,13 @@ class LedgerCollector(Collector):
 
     def _read(self) -> Iterator[Metric]:
         families = {family.name: family for family in _families()}
-        days = [day.partition_key for day in self._ledger.progress.revisions(DAYS_SHOWN)]
-        for ledger in self._ledger.each:
+        limits = self._limits()
+        names = dict.fromkeys([DEFAULT_ACCOUNT, *limits, *self._ledger.progress.accounts()])
+        all_of_them = self._ledger.of_account(*names)
+        days = [day.partition_key for day in all_of_them.progress.revisions(DAYS_SHOWN)]
+        for ledger in all_of_them.each:
             account = ledger.scope.account
-            for name, labels, value in _figures(ledger, days, self._limits.get(account, Limits())):
+            for name, labels, value in _figures(ledger, days, limits.get(account, Limits())):
                 families[name].add_metric([account, *labels], value)
         yield from families.values()
 

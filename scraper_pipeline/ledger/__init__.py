@@ -14,6 +14,7 @@ from scraper_pipeline.ledger.progress import LETTER_COLUMNS, RESULT_COLUMNS, Res
 from scraper_pipeline.ledger.quality import ContentFigures
 from scraper_pipeline.ledger.records import (
     CRAWL_LIMIT,
+    DEFAULT_ACCOUNT,
     JOB_KINDS,
     AcceptedSubmission,
     BatchTerms,
@@ -57,6 +58,7 @@ from scraper_pipeline.ledger.webhooks import DeliveryAttempt, DeliveryFigures, R
 
 __all__ = [
     "CRAWL_LIMIT",
+    "DEFAULT_ACCOUNT",
     "DEFAULT_LIST",
     "JOB_KINDS",
     "LETTER_COLUMNS",

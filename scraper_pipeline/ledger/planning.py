@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from sqlalchemy import ColumnElement, Connection, and_, select, update
 
 from scraper_pipeline.ledger.base import StorePart, chunked
-from scraper_pipeline.ledger.lists import ListStore, ListTerms, list_room
+from scraper_pipeline.ledger.lists import DEFAULT_LIST, ListStore, ListTerms, list_room
 from scraper_pipeline.ledger.records import Kind, PlanReport, State, Target, hash_url
 from scraper_pipeline.ledger.schema import partitions, planned_lists, submissions
 
@@ -22,27 +22,47 @@ class PlanningStore(StorePart):
 
         The targets are read and committed in chunks, so a list of any length fits in memory. Only once the last one
         is committed does the partition count as planned, and the list as planned for it. What the list's budget has
-        no room for is left out: it is no part of the day.
+        no room for is left out: it is no part of the day. What the partition has of this list from another account,
+        which the list was of before, stays with that one, and counts as known.
         """
         terms, report = terms or ListTerms(), PlanReport(0, 0)
+        owners = self._owners(partition_key, terms.name)
         ListStore(self.engine, self.scope, self.clock).begin(partition_key, terms.name)
         chunks = chunked(targets)
         chunk = next(chunks, [])
         while chunk:
             following = next(chunks, [])
-            report += self._plan(partition_key, chunk, terms)
+            report += self._plan(partition_key, chunk, terms, owners)
             chunk = following
         self._finish(partition_key, terms, report)
         return report
 
-    def planned_targets(self, partition_key: str, target_ids: Iterable[str]) -> set[str]:
-        """Those of the targets that the partition has already."""
+    def planned_targets(
+        self, partition_key: str, target_ids: Iterable[str], of_list: str = DEFAULT_LIST
+    ) -> set[str]:
+        """Those of the targets of a list that the partition has already."""
+        owners = self._owners(partition_key, of_list)
         with self.reading() as connection:
-            return self._known(connection, partition_key, target_ids)
+            return self._known(connection, partition_key, target_ids, owners)
 
-    def _plan(self, partition_key: str, chunk: Sequence[Target], terms: ListTerms) -> PlanReport:
+    def _owners(self, partition_key: str, of_list: str) -> list[str]:
+        """This account, and those that the list was of when the partition was planned before."""
+        others = select(_list.account).where(
+            _list.feed == self.scope.feed,
+            _list.list == of_list,
+            _list.partition_key == partition_key,
+            _list.account != self.scope.account,
+        )
+        with self.reading() as connection:
+            return [self.scope.account, *connection.scalars(others)]
+
+    def _plan(
+        self, partition_key: str, chunk: Sequence[Target], terms: ListTerms, owners: Sequence[str]
+    ) -> PlanReport:
         with self.writing() as connection:
-            kept = self._within_budget(connection, partition_key, chunk, terms)
+            left = self._known(connection, partition_key, _ids(chunk), owners[1:])
+            ours = [target for target in chunk if target.target_id not in left]
+            kept = self._within_budget(connection, partition_key, ours, terms)
             rows = [self._first_attempt(partition_key, target) for target in kept]
             rows.sort(
                 key=lambda row: str(row["target_id"])
@@ -57,8 +77,8 @@ class PlanningStore(StorePart):
                     .values(pages=_list.pages + pages)
                 )
                 self.bump_revisions(connection, [partition_key])
-        beyond = len(chunk) - len(kept)
-        return PlanReport(len(inserted), len(kept) - len(inserted), beyond)
+        beyond = len(ours) - len(kept)
+        return PlanReport(len(inserted), len(chunk) - beyond - len(inserted), beyond)
 
     def _insert(self, connection: Connection, rows: Sequence[dict[str, object]]) -> Sequence[str]:
         """Write the rows that are new; returns their targets."""
@@ -74,7 +94,7 @@ class PlanningStore(StorePart):
         room = list_room(connection, self.in_scope(planned_lists), partition_key, terms, lock=True)
         if room is None:
             return chunk
-        known = self._known(connection, partition_key, [target.target_id for target in chunk])
+        known = self._known(connection, partition_key, _ids(chunk), [self.scope.account])
         kept = []
         for target in chunk:
             if target.target_id not in known:
@@ -85,13 +105,16 @@ class PlanningStore(StorePart):
             kept.append(target)
         return kept
 
-    def _known(self, connection: Connection, partition_key: str, target_ids: Iterable[str]) -> set[str]:
+    def _known(
+        self, connection: Connection, partition_key: str, target_ids: Iterable[str], accounts: Sequence[str]
+    ) -> set[str]:
         known: set[str] = set()
-        for chunk in chunked(target_ids):
+        for chunk in chunked(target_ids) if accounts else ():
             known.update(
                 connection.scalars(
                     select(_row.target_id).where(
-                        self.in_scope(submissions),
+                        _row.account.in_(accounts),
+                        _row.feed == self.scope.feed,
                         _row.partition_key == partition_key,
                         _row.target_id.in_(chunk),
                         _row.attempt == 1,
@@ -139,3 +162,7 @@ class PlanningStore(StorePart):
             "state": State.PLANNED,
             "planned_at": self.clock(),
         }
+
+
+def _ids(targets: Iterable[Target]) -> list[str]:
+    return [target.target_id for target in targets]

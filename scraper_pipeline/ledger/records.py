@@ -59,6 +59,10 @@ JOB_KINDS = (Kind.EXTRACT, Kind.BATCH, Kind.CRAWL)
 CRAWL_LIMIT = 50  # pages: the service's own limit, where a crawl names none
 
 
+DEFAULT_ACCOUNT = "default"
+"""The account of whoever names none."""
+
+
 @dataclass(frozen=True)
 class Scope:
     """Whose rows are meant: an API account and a feed (a named target list).
@@ -66,7 +70,7 @@ class Scope:
     With ``beside``, those of further accounts as well: such a scope is for reading alone.
     """
 
-    account: str = "default"
+    account: str = DEFAULT_ACCOUNT
     feed: str = "default"
     beside: tuple[str, ...] = ()
 
@@ -244,7 +248,7 @@ class ClaimedJob:
     tries: int
     pages_read: int = 0
     reported_at: datetime | None = None
-    account: str = "default"
+    account: str = DEFAULT_ACCOUNT
 
 
 @dataclass(frozen=True)

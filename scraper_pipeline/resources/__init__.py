@@ -9,6 +9,7 @@ from scraper_pipeline.resources.accounts import (
     open_client,
     side_by_side,
 )
+from scraper_pipeline.resources.accounts_file import as_told_of
 from scraper_pipeline.resources.client import lifecycle_policy
 from scraper_pipeline.resources.failures import OF_AN_ACCOUNT, Setbacks, explained_failures
 from scraper_pipeline.resources.ledger import LedgerResource, open_ledger
@@ -29,6 +30,7 @@ __all__ = [
     "Setbacks",
     "TargetListResource",
     "WebhookSecretsResource",
+    "as_told_of",
     "explained_failures",
     "known_account",
     "lifecycle_policy",

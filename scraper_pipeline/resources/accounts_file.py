@@ -7,10 +7,21 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from scraper_pipeline.documents import DocumentError, Form, Place
-from scraper_pipeline.ledger import Scope
+from scraper_pipeline.ledger import DEFAULT_ACCOUNT
 from scraper_pipeline.settings import SettingsError, as_service_url
 
-DEFAULT_ACCOUNT = Scope().account
+_VARIABLES = {
+    "GEONODE_SCRAPER_API_KEY": "its key, which SCRAPER_ACCOUNTS_FILE leads to",
+    "GEONODE_SCRAPER_HOST": "its host in SCRAPER_ACCOUNTS_FILE",
+}
+
+
+def as_told_of(account: str, text: str) -> str:
+    """What an error or an advice says, with an account's own key and host for the variables of the default one's."""
+    if account != DEFAULT_ACCOUNT:
+        for variable, own in _VARIABLES.items():
+            text = text.replace(variable, own)
+    return text
 
 
 class _Keys(BaseModel):

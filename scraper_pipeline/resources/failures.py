@@ -6,9 +6,9 @@ from contextlib import contextmanager
 import dagster as dg
 from sqlalchemy.exc import DBAPIError
 
-from scraper_pipeline.ledger import LedgerError
+from scraper_pipeline.ledger import DEFAULT_ACCOUNT, LedgerError
 from scraper_pipeline.publishing import PublishingError
-from scraper_pipeline.resources.accounts_file import DEFAULT_ACCOUNT
+from scraper_pipeline.resources.accounts_file import as_told_of
 from scraper_pipeline.scraper_api import PaymentRequired, ScraperError, Unauthorized
 from scraper_pipeline.settings import SettingsError
 from scraper_pipeline.target_lists import TargetListError
@@ -88,8 +88,6 @@ def _of_account(account: str, error: Exception) -> str:
     return f"The account {account} is stopped: {text.removesuffix('.')}."
 
 
-def _explain(error: ScraperError, account: str | None = None) -> str:
+def _explain(error: ScraperError, account: str = DEFAULT_ACCOUNT) -> str:
     advice = next((text for kind, text in _ADVICE.items() if isinstance(error, kind)), _NOTHING_LOST)
-    if account not in (None, DEFAULT_ACCOUNT):
-        advice = advice.replace("GEONODE_SCRAPER_API_KEY", "its key, which SCRAPER_ACCOUNTS_FILE leads to")
-    return f"{error}. {advice}"
+    return as_told_of(account, f"{error}. {advice}")

@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from scraper_pipeline.documents import DocumentError, Form, Place
-from scraper_pipeline.ledger import ListTerms, Scope
+from scraper_pipeline.ledger import DEFAULT_ACCOUNT, ListTerms
 from scraper_pipeline.scraper_api import ExtractOptions
 from scraper_pipeline.target_lists.columns import LIST_LABEL, OPTION_COLUMNS, URL, Defaults
 from scraper_pipeline.target_lists.cron import check_cron
@@ -33,7 +33,6 @@ from scraper_pipeline.target_lists.queries import FROM_ENVIRONMENT, Query
 from scraper_pipeline.target_lists.sources import Location, Source
 
 _A_LOCATION, _A_QUERY = "a location", "a query"
-DEFAULT_ACCOUNT = Scope().account
 
 
 def _as_location(value: str) -> str:

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-from scraper_pipeline.target_lists.catalogue import DEFAULT_ACCOUNT, load_catalogue
+from scraper_pipeline.ledger import DEFAULT_ACCOUNT
+from scraper_pipeline.target_lists.catalogue import load_catalogue
 from scraper_pipeline.target_lists.entries import TargetListError
 from scraper_pipeline.target_lists.lists import TargetList
 from scraper_pipeline.target_lists.sources import Location

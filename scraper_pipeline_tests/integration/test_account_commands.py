@@ -201,6 +201,11 @@ def test_secrets_are_rotated_and_deliveries_replayed_account_by_account(
     assert "1 secrets rotated" in said, "those of the account that can be asked"
     assert "The account default: " in said
     assert _as_json("webhooks", "rotate")["rotated"] == 2
+    services["research"].set_faults(unauthorized=True)
+    said = _run("webhooks", "list", "--account", "research", code=1)
+    services["research"].clear_faults()
+    assert "The account research: " in said
+    assert "check its key, which SCRAPER_ACCOUNTS_FILE leads to" in said
 
 
 @pytest.mark.usefixtures("before")
@@ -212,19 +217,22 @@ def test_the_doctor_tries_each_key_and_names_who_is_named_no_more(
     assert _as_json("dead-letters", "retry", str(letter))["planned"] == 1
     key, without = folder / "research.key", tmp_path / "accounts.yaml"
     key.chmod(0o644)
-    without.write_text(f"accounts: {{prices: {{api_key_file: {key}}}}}\n")
+    without.write_text(f"accounts: {{prices: {{api_key_file: {key}}}, offers: {{api_key_file: {key}}}}}\n")
     monkeypatch.setenv("SCRAPER_ACCOUNTS_FILE", str(without))
     found = _as_json("doctor", code=1)["findings"]
     key.chmod(0o600)
     told = [(one["grade"], one["found"]) for one in found if one["check"] in ("key", "accounts")]
     for grade, said in (
-        ("ok", "There are default, prices."),
+        ("ok", "There are default, prices, offers."),
+        ("problem", "prices and offers have the same key: to the service they are one account."),
         ("problem", f"{key}, the key of the account prices, is open to everybody on this machine."),
         ("ok", "default: The key is accepted; 0 of the account's 100 places are taken."),
         ("problem", "prices: The service does not know the key (401)."),
         ("problem", "1 targets of the account research are not settled, and nothing names it."),
     ):
         assert (grade, said) in told
+    advice = {one["found"]: one["to_do"] for one in found}["prices: The service does not know the key (401)."]
+    assert advice == "Correct its key, which SCRAPER_ACCOUNTS_FILE leads to: the dashboard shows the key."
     said = _run("audit", code=1)
     assert "The account research has rows, and nothing names it any more." in said
     assert "open_is_named" in said

@@ -37,7 +37,7 @@ def ledger(fresh_url: str) -> Iterator[Ledger]:
 
 
 def scrape(ledger: Ledger, limits: dict[str, Limits] | None = None) -> Samples:
-    with serving(LedgerCollector(ledger, limits), "127.0.0.1", 0) as port:
+    with serving(LedgerCollector(ledger, lambda: limits or {}), "127.0.0.1", 0) as port:
         text = httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False).text
     return read(text)
 
@@ -83,6 +83,23 @@ def test_an_empty_ledger_has_zeros(ledger: Ledger) -> None:
     assert seen["scraper_oldest_open_seconds", "default"] == 0
     assert seen["scraper_oldest_unsettled_seconds", "default"] == 0
     assert "scraper_last_sweep_timestamp_seconds" not in {key[0] for key in seen}
+
+
+def test_an_account_is_shown_as_soon_as_it_has_a_row_and_with_the_limits_of_the_moment(
+    ledger: Ledger,
+) -> None:
+    limits: dict[str, Limits] = {}
+    with serving(LedgerCollector(ledger, lambda: limits), "127.0.0.1", 0) as port:
+
+        def seen() -> Samples:
+            return read(httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False).text)
+
+        assert ("scraper_quarantined", "research") not in seen()
+        accept(ledger.of_account("research"), f"{SITE}/1")
+        limits["research"] = Limits(daily=5)
+        assert seen()["scraper_targets", "research", DAY, "accepted"] == 1
+        assert seen()["scraper_page_limit", "research", "day"] == 5
+        assert seen()["scraper_targets", "default", DAY, "accepted"] == 0
 
 
 def test_a_ledger_that_can_not_be_read_is_down_and_no_error(fresh_sqlite_url: str) -> None:

@@ -22,6 +22,7 @@ from scraper_pipeline.ledger import (
     ItemOutcome,
     JobOutcome,
     Ledger,
+    ListTerms,
     NotYet,
     StoredPage,
     Target,
@@ -70,7 +71,8 @@ def page(markdown: str | None = "# A page", **changes: Any) -> StoredPage:
 
 
 def plan(ledger: Ledger, *urls: str, day: str = DAY) -> None:
-    ledger.submissions.plan(day, [target(url) for url in urls])
+    terms = ListTerms(ledger.scope.account)  # a list has one account
+    ledger.submissions.plan(day, [target(url) for url in urls], terms)
 
 
 def claim(ledger: Ledger, day: str = DAY, limit: int = 1000) -> list[ClaimedSubmission]:

@@ -18,6 +18,7 @@ from scraper_pipeline.ledger import (
     LetterFilter,
     ListTerms,
     PageLimit,
+    PlanReport,
     QuarantinedBody,
     ServiceJob,
 )
@@ -25,6 +26,7 @@ from scraper_pipeline.ledger.schema import processed_events, quarantine
 from scraper_pipeline_tests.integration.ledger.driving import (
     DAY,
     LEASE,
+    NEXT_DAY,
     HandClock,
     accept,
     bring_news,
@@ -181,6 +183,28 @@ def test_a_list_that_has_moved_to_another_account_is_unfinished_in_none(
     research.submissions.plan(DAY, [target(A)], ListTerms("prices"))
     assert both.lists.unfinished(DAY) == []
     assert [one.targets for one in both.lists.planned(DAY)] == [1]
+
+
+def test_what_a_day_has_of_a_list_stays_with_its_account_when_the_list_moves(
+    ledger: Ledger, research: Ledger, both: Ledger
+) -> None:
+    prices, bounded = ListTerms("prices"), ListTerms("prices", pages_per_day=1)
+    ledger.submissions.plan(DAY, [target(A)], prices)
+    ids = [target(A).target_id, target(B).target_id]
+    assert research.submissions.planned_targets(DAY, ids, "prices") == {ids[0]}
+    assert research.submissions.plan(DAY, [target(A), target(B)], bounded) == PlanReport(1, 1)
+    assert research.submissions.plan(DAY, [target(A), target(B)], bounded) == PlanReport(0, 2)
+    assert ledger.submissions.plan(DAY, [target(A), target(B)], prices) == PlanReport(0, 2), "and back again"
+    assert both.progress.of(DAY).targets == 2
+
+
+def test_a_list_that_has_moved_is_whole_for_its_account_on_another_day_and_other_lists_are_their_own(
+    ledger: Ledger, research: Ledger
+) -> None:
+    ledger.submissions.plan(DAY, [target(A), target(B)], ListTerms("prices"))
+    assert research.submissions.plan(NEXT_DAY, [target(A)], ListTerms("prices")).planned == 1
+    assert research.submissions.plan(DAY, [target(A)], ListTerms("papers")).planned == 1
+    assert research.submissions.planned_targets(DAY, [target(B).target_id], "papers") == set()
 
 
 def test_sweeps_are_told_together(ledger: Ledger, research: Ledger, both: Ledger, clock: HandClock) -> None:
