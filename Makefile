@@ -99,13 +99,14 @@ clean: ## Remove .venv and caches; var/ stays
 	rm -rf $(VENV) .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
+# The locks name all that is needed, so pip has nothing to resolve; `pip check` looks through what came of it.
 $(VENV)/.installed: requirements.txt pyproject.toml $(VENV)/.made
-	$(BIN)/python -m pip install --quiet --requirement requirements.txt
+	$(BIN)/python -m pip install --quiet --no-deps --requirement requirements.txt
 	$(BIN)/python -m pip install --quiet --no-deps --editable .
 	@touch $@
 
 $(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --requirement requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-compile --requirement requirements-dev.txt
 	@touch $@
 
 $(VENV)/.made:
