@@ -1,4 +1,4 @@
-"""Peak memory of the runs that submit and settle pages of 50 kB: it goes by the chunk, not by the day.
+"""Peak memory of the runs that submit, settle and publish pages of 50 kB: it goes by the chunk, not by the day.
 
 `python -m benchmarks.memory` takes days of 2,000 and 20,000 targets; `--full` takes 20,000 and 200,000, which needs
 12 GB of disk and some minutes. Beside them: the same day's results in one data frame, as a script would hold them.
@@ -24,17 +24,18 @@ _START_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Memory:
-    """The larger of both runs' peaks, and what a process with Dagster takes before it does anything."""
+    """The peaks of the runs, and what a process with Dagster takes before it does anything."""
 
     targets: int
     peak_mb: float
+    published_mb: float
     idle_mb: float
     frame_mb: float | None
     settle_seconds: float
 
 
 def measure(targets: int, *, with_frame: bool) -> Memory:
-    """Submit and settle a day on SQLite. Raises if a page is missing."""
+    """Submit, settle and publish a day on SQLite. Raises if a page is missing."""
     with tempfile.TemporaryDirectory(prefix="memory-") as name:
         folder = Path(name)
         address = folder / "address"
@@ -51,19 +52,22 @@ def measure(targets: int, *, with_frame: bool) -> Memory:
             )
             ledger_url = f"sqlite:///{folder / 'ledger.db'}"
             environ = environment(folder, url, ledger_url, target_list, "batch")
+            environ["SCRAPER_PAGES_URL"] = str(folder / "pages")
             day = f"{datetime.now(UTC):%Y-%m-%d}"
-            runs = [
-                run_module("dagster_run", job, day, environ=environ) for job in ("submit_jobs", "settle_jobs")
-            ]
+            submit, settle, publish = (
+                run_module("dagster_run", job, day, environ=environ)
+                for job in ("submit_jobs", "settle_jobs", "publish_pages")
+            )
         with Ledger.open(ledger_url) as ledger:
             progress = ledger.progress.of(day)
             assert progress.stored == targets, progress
         return Memory(
             targets,
-            max(run["peak_mb"] for run in runs),
-            min(run["before_mb"] for run in runs),
+            max(submit["peak_mb"], settle["peak_mb"]),
+            publish["peak_mb"],
+            min(run["before_mb"] for run in (submit, settle, publish)),
             _frame_mb(ledger_url) if with_frame else None,
-            runs[1]["seconds"],
+            settle["seconds"],
         )
 
 
@@ -83,11 +87,11 @@ def _frame_mb(ledger_url: str) -> float:
 def show(rows: Sequence[Memory]) -> str:
     """The days as a table in Markdown."""
     lines = [
-        "| targets | peak, MB | of it before the run | one data frame, MB | settled in, s |",
-        "|---|---|---|---|---|",
+        "| targets | submit and settle, MB | publish, MB | before a run, MB | one data frame, MB | settled in, s |",
+        "|---|---|---|---|---|---|",
     ]
     lines += [
-        f"| {row.targets:,} | {row.peak_mb:.0f} | {row.idle_mb:.0f} |"
+        f"| {row.targets:,} | {row.peak_mb:.0f} | {row.published_mb:.0f} | {row.idle_mb:.0f} |"
         f" {'–' if row.frame_mb is None else f'{row.frame_mb:.0f}'} | {row.settle_seconds:.0f} |"
         for row in rows
     ]

@@ -10,7 +10,7 @@ if TYPE_CHECKING:  # slow to import, and loaded with the definitions
     import pyarrow as pa
 
 ROWS_IN_A_GROUP = 10_000
-CHARACTERS_IN_A_GROUP = 16 * 1024 * 1024
+CHARACTERS_IN_A_GROUP = 4 * 1024 * 1024
 COMPRESSION_LEVEL = 3
 _NOTE = b"scraper_pipeline."
 _NEVER_REPEATED = (
