@@ -8,6 +8,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from scraper_pipeline.accounts import OpenAccount
 from scraper_pipeline.assets.deadline import done_in_time
 from scraper_pipeline.assets.letters import discard_chosen_letters, retry_chosen_letters
 from scraper_pipeline.assets.pages import pages
@@ -24,13 +25,7 @@ from scraper_pipeline.lifecycle import (
     replayed_together,
     rotate_secrets,
 )
-from scraper_pipeline.resources import (
-    OpenAccount,
-    ScraperResource,
-    Setbacks,
-    WebhookSecretsResource,
-    explained_failures,
-)
+from scraper_pipeline.resources import ScraperResource, Setbacks, WebhookSecretsResource, explained_failures
 from scraper_pipeline.scraper_api import parse_time
 
 # Well above the budget of a drain: a run that is older hangs, and is ended by run monitoring.

@@ -6,13 +6,12 @@ from datetime import datetime
 
 import dagster as dg
 
+from scraper_pipeline.accounts import Accounts, OpenAccount
 from scraper_pipeline.assets.figures import materialised_revision
-from scraper_pipeline.assets.holding import HELD_LEASE
 from scraper_pipeline.jobs import lists_config, settle_jobs, submit_jobs
 from scraper_pipeline.ledger import PendingPartition
-from scraper_pipeline.lifecycle import SETTLE_LEASE, SUBMIT_LEASE
+from scraper_pipeline.lifecycle import HELD_LEASE, SETTLE_LEASE, SUBMIT_LEASE
 from scraper_pipeline.partitions import DAYS
-from scraper_pipeline.resources import Accounts, OpenAccount
 
 BUCKET_SECONDS = 120  # the same work can be asked for again after that, should its run have failed
 REQUEST_LEASE_SECONDS = 90.0  # how long a run that was asked for may take to start

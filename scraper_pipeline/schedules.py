@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import dagster as dg
 
+from scraper_pipeline.accounts import lists_of
 from scraper_pipeline.jobs import (
     compare_costs,
     lists_config,
@@ -13,7 +14,7 @@ from scraper_pipeline.jobs import (
     submit_jobs,
 )
 from scraper_pipeline.partitions import DAYS
-from scraper_pipeline.resources import LedgerResource, explained_failures, lists_of
+from scraper_pipeline.resources import LedgerResource, explained_failures
 from scraper_pipeline.settings import SettingsError, load_settings
 from scraper_pipeline.target_lists import DAILY, MANUAL, TargetListError
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 import dagster as dg
 
+from scraper_pipeline.accounts import Accounts, OpenAccount, side_by_side
 from scraper_pipeline.assets.holding import is_refused
 from scraper_pipeline.assets.operations import delivery_figures, silence_check
 from scraper_pipeline.assets.pages import pages
@@ -19,15 +20,7 @@ from scraper_pipeline.lifecycle import (
     read_delivery_log,
     resolve_lost_answers,
 )
-from scraper_pipeline.resources import (
-    Accounts,
-    OpenAccount,
-    ScraperResource,
-    Setbacks,
-    explained_failures,
-    side_by_side,
-    traced_tick,
-)
+from scraper_pipeline.resources import ScraperResource, Setbacks, explained_failures, traced_tick
 from scraper_pipeline.run_requests import (
     Queued,
     conclusions_asked_for,

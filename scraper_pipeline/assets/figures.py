@@ -5,10 +5,10 @@ from typing import Any
 
 import dagster as dg
 
+from scraper_pipeline.accounts import Accounts
 from scraper_pipeline.assets.pictures import latency_picture, progress_picture
 from scraper_pipeline.ledger import Ledger, Scope
 from scraper_pipeline.lifecycle import PagesLeft, pages_left
-from scraper_pipeline.resources import Accounts
 
 Metadata = Mapping[str, Any]
 

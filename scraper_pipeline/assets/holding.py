@@ -6,15 +6,15 @@ from typing import Any
 
 import dagster as dg
 
+from scraper_pipeline.accounts import Accounts, OpenAccount
 from scraper_pipeline.assets.figures import spending_figures
 from scraper_pipeline.ledger import Ledger
-from scraper_pipeline.lifecycle import EVERYWHERE, pages_left, stops_account
-from scraper_pipeline.resources import Accounts, OpenAccount, ScraperResource, explained_failures
+from scraper_pipeline.lifecycle import EVERYWHERE, HELD_LEASE, pages_left, stops_account
+from scraper_pipeline.resources import ScraperResource, explained_failures
 from scraper_pipeline.scraper_api import ScraperError
 
 REFUSED_LEASE = "refused"
 REFUSED_SECONDS = 600.0
-HELD_LEASE = "held"  # by `max_pages` of a run, until somebody launches the next one for that day
 HELD_SECONDS = 100 * 365 * 86400.0
 _NOTHING_LOST = "Nothing is lost: what was not accepted is still planned."
 Context = dg.AssetExecutionContext | dg.OpExecutionContext

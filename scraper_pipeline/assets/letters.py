@@ -1,15 +1,14 @@
 """What the jobs ``retry_dead_letters`` and ``discard_dead_letters`` do: the dead-letter desk from within Dagster."""
 
 import asyncio
-from collections.abc import Collection, Sequence
 from datetime import date
 
 import dagster as dg
 from pydantic import Field
 
+from scraper_pipeline.accounts import retry_in_turn
 from scraper_pipeline.ledger import Ledger, LetterFilter
-from scraper_pipeline.lifecycle import ResubmissionReport, retry_letters
-from scraper_pipeline.resources import LedgerResource, OpenAccount, ScraperResource, explained_failures
+from scraper_pipeline.resources import LedgerResource, ScraperResource, explained_failures
 
 
 class LettersConfig(dg.Config):
@@ -61,26 +60,6 @@ def _checked_day(text: str) -> str:
         return date.fromisoformat(text).isoformat()
     except ValueError:
         raise _unclear(f"`days` takes days such as 2026-01-31; one was {text[:40]!r}.") from None
-
-
-async def retry_in_turn(
-    accounts: Collection[OpenAccount], letter_ids: Sequence[int], max_pages: int | None
-) -> ResubmissionReport:
-    """Plan the targets of these letters once more, account by account, for ``max_pages`` of all together at most.
-
-    Raises the ScraperError of an account; what came before it is planned.
-    """
-    total = ResubmissionReport()
-    for account in accounts:
-        others = set(account.ledger.letters.unknown(letter_ids)) if len(accounts) > 1 else set()
-        own = [letter_id for letter_id in letter_ids if letter_id not in others]
-        if not account.ledger.resubmissions.parked_targets(own):
-            total.resolved += len(set(own))
-            continue
-        left = None if max_pages is None else max_pages - total.pages
-        async with account.open_client() as client:
-            total += await retry_letters(account.ledger, client, own, left)
-    return total
 
 
 @dg.op(description="Plan the targets of chosen dead letters once more; submit_jobs sends them.")

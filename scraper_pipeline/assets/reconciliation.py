@@ -7,6 +7,7 @@ from typing import Any
 
 import dagster as dg
 
+from scraper_pipeline.accounts import Accounts, OpenAccount, side_by_side
 from scraper_pipeline.assets.figures import (
     limit_figures,
     materialised_revision,
@@ -14,7 +15,6 @@ from scraper_pipeline.assets.figures import (
     submission_figures,
 )
 from scraper_pipeline.assets.holding import (
-    HELD_LEASE,
     is_refused,
     pausing_after_refusals,
     show_what_waits,
@@ -31,6 +31,7 @@ from scraper_pipeline.assets.submissions import POOL
 from scraper_pipeline.assets.targets import OWNERS
 from scraper_pipeline.ledger import JobOutcome, Ledger, Target
 from scraper_pipeline.lifecycle import (
+    HELD_LEASE,
     SETTLE_LEASE,
     SUBMIT_LEASE,
     Drain,
@@ -42,13 +43,10 @@ from scraper_pipeline.lifecycle import (
 from scraper_pipeline.partitions import DAYS
 from scraper_pipeline.resources import (
     OF_AN_ACCOUNT,
-    Accounts,
     LedgerResource,
-    OpenAccount,
     ScraperResource,
     Setbacks,
     explained_failures,
-    side_by_side,
     traced_step,
 )
 from scraper_pipeline.settings import load_settings

@@ -5,6 +5,7 @@ from typing import Any
 
 import dagster as dg
 
+from scraper_pipeline.accounts import Accounts, OpenAccount
 from scraper_pipeline.assets.figures import checked_days, letter_figures, result_figures
 from scraper_pipeline.assets.submissions import POOL
 from scraper_pipeline.assets.targets import OWNERS
@@ -13,9 +14,7 @@ from scraper_pipeline.lifecycle import Drain, LifecyclePolicy, Settlement
 from scraper_pipeline.partitions import DAYS, ONE_RUN
 from scraper_pipeline.resources import (
     OF_AN_ACCOUNT,
-    Accounts,
     LedgerResource,
-    OpenAccount,
     ScraperResource,
     Setbacks,
     explained_failures,

@@ -1,29 +1,28 @@
 """The asset ``spend``: what each day has cost, beside what the service says, and whether the month's pages last."""
 
-import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import date
 from typing import Any
 
 import dagster as dg
 
+from scraper_pipeline.accounts import compare_span
 from scraper_pipeline.assets.figures import preview
 from scraper_pipeline.assets.targets import OWNERS
-from scraper_pipeline.ledger import Ledger, Outcome, Spent
+from scraper_pipeline.ledger import Ledger
 from scraper_pipeline.lifecycle import (
     Comparison,
     MonthForecast,
     altogether,
-    compare_costs,
+    explanations,
     forecast_month,
     span_of,
+    totals,
 )
 from scraper_pipeline.partitions import DAYS, ONE_RUN
-from scraper_pipeline.resources import OpenAccount, ScraperResource, explained_failures
-from scraper_pipeline.settings import SettingsError, load_settings
+from scraper_pipeline.resources import ScraperResource, explained_failures
+from scraper_pipeline.settings import load_settings
 
-FAILED = (Outcome.RETRIED, Outcome.PARKED, Outcome.GIVEN_UP)
 ADDS_UP, LASTS = "agrees_with_the_service", "month_lasts"
 
 
@@ -68,38 +67,6 @@ def spend(context: dg.AssetExecutionContext, scraper: ScraperResource) -> dg.Mat
                     )
             compared += found
     return dg.MaterializeResult(check_results=[check_adds_up(compared), check_lasts(forecasts)])
-
-
-def compare_span(accounts: Iterable[OpenAccount], first: date, last: date) -> list[Comparison]:
-    """Each account's costs of the days beside its own statistics at the service; without these where it has no key."""
-
-    async def compare(account: OpenAccount) -> Comparison:
-        start, end = span_of(first, last, account.settings.timezone)
-        if not account.key.is_told:
-            return await compare_costs(account.ledger, None, start, end)
-        try:
-            client = account.open_client()
-        except SettingsError as error:
-            untold = await compare_costs(account.ledger, None, start, end)
-            return replace(untold, untold_because=str(error))
-        async with client:
-            return await compare_costs(account.ledger, client, start, end)
-
-    async def compare_all() -> list[Comparison]:
-        return list(await asyncio.gather(*map(compare, accounts)))
-
-    return asyncio.run(compare_all())
-
-
-def totals(spent: Sequence[Spent]) -> dict[str, int]:
-    """What attempts came to, and what was paid for them."""
-    return {
-        "attempts": sum(one.attempts for one in spent),
-        "failed": sum(one.attempts for one in spent if one.outcome in FAILED),
-        "in_flight": sum(one.attempts for one in spent if one.outcome is Outcome.IN_FLIGHT),
-        "pages_paid": sum(one.pages for one in spent),
-        "pages_paid_empty": sum(one.pages for one in spent if one.outcome is Outcome.EMPTY),
-    }
 
 
 def spend_figures(
@@ -157,21 +124,6 @@ def _of_account(compared: Comparison, forecast: MonthForecast) -> dict[str, Any]
         "month_pages": forecast.committed,
         "month_page_limit": forecast.limit,
     }
-
-
-def explanations(compared: Comparison) -> list[tuple[str, int]]:
-    """What may make the two figures differ, with the pages that it may be, of what there is at all."""
-    uncounted = compared.uncounted
-    named = [
-        ("in flight, and maybe charged already", uncounted.in_flight),
-        ("given up, whose jobs may have ended after all", uncounted.given_up),
-        ("parked as unresolved, whose jobs may exist", uncounted.unresolved),
-        ("extracted, but too large, expired or unreadable", uncounted.not_storable),
-        ("single jobs that are not ours: other programs', or synchronous", uncounted.other_programs),
-        ("other programs' batches and crawls, of unknown size", uncounted.other_programs_bulk),
-        ("paid twice, which both figures have", uncounted.paid_twice),
-    ]
-    return [(what, pages) for what, pages in named if pages]
 
 
 def check_adds_up(compared: Sequence[Comparison]) -> dg.AssetCheckResult:

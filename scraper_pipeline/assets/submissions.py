@@ -11,9 +11,9 @@ from time import monotonic
 import dagster as dg
 from pydantic import Field
 
+from scraper_pipeline.accounts import Accounts, OpenAccount, side_by_side
 from scraper_pipeline.assets.figures import limit_figures, submission_figures
 from scraper_pipeline.assets.holding import (
-    HELD_LEASE,
     hold_days,
     is_refused,
     pausing_after_refusals,
@@ -21,6 +21,7 @@ from scraper_pipeline.assets.holding import (
 )
 from scraper_pipeline.assets.targets import OWNERS, targets
 from scraper_pipeline.lifecycle import (
+    HELD_LEASE,
     RESOLUTION_SECONDS,
     SUBMIT_LEASE,
     Bound,
@@ -32,15 +33,7 @@ from scraper_pipeline.lifecycle import (
     submit_jobs,
 )
 from scraper_pipeline.partitions import DAYS, ONE_RUN
-from scraper_pipeline.resources import (
-    Accounts,
-    OpenAccount,
-    ScraperResource,
-    Setbacks,
-    explained_failures,
-    side_by_side,
-    traced_step,
-)
+from scraper_pipeline.resources import ScraperResource, Setbacks, explained_failures, traced_step
 from scraper_pipeline.scraper_api import ScraperClient, ScraperError, Throttled
 
 POOL = "geonode_scraper_api"

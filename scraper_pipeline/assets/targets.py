@@ -9,17 +9,12 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from scraper_pipeline.accounts import Accounts
 from scraper_pipeline.assets.figures import checked_days, preview, progress_figures
 from scraper_pipeline.assets.holding import hold_if_bounded
 from scraper_pipeline.ledger import Ledger, PlannedList, PlanReport, Target
 from scraper_pipeline.partitions import DAYS, ONE_RUN
-from scraper_pipeline.resources import (
-    Accounts,
-    LedgerResource,
-    ScraperResource,
-    TargetListResource,
-    explained_failures,
-)
+from scraper_pipeline.resources import LedgerResource, ScraperResource, TargetListResource, explained_failures
 from scraper_pipeline.target_lists import Duplicate, Rejected, TargetList, TargetListError
 
 OWNERS = ["team:data-engineering"]

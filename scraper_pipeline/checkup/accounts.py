@@ -4,9 +4,9 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
+from scraper_pipeline.accounts import Account
 from scraper_pipeline.checkup.findings import Finding, Subject
 from scraper_pipeline.ledger.condition import AccountRows
-from scraper_pipeline.resources import Account
 from scraper_pipeline.settings import SettingsError
 
 _ACCOUNTS, _KEY = Subject("accounts"), Subject("key")

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+from scraper_pipeline.accounts import Account, as_told_of, named_accounts
 from scraper_pipeline.checkup.accounts import check_named
 from scraper_pipeline.checkup.automation import declared_automation
 from scraper_pipeline.checkup.dagster_home import check_dagster
@@ -17,7 +18,6 @@ from scraper_pipeline.checkup.lists import check_target_lists
 from scraper_pipeline.checkup.service import check_service
 from scraper_pipeline.checkup.variables import check_settings
 from scraper_pipeline.ledger import DEFAULT_ACCOUNT
-from scraper_pipeline.resources import Account, as_told_of, named_accounts
 from scraper_pipeline.settings import Settings, SettingsError, project_folder
 
 _KEY, _ACCOUNTS = Subject("key"), Subject("accounts")

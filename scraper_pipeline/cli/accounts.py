@@ -8,9 +8,7 @@ from typing import Generic, ParamSpec, TypeVar
 
 import click
 
-from scraper_pipeline.cli.common import KNOWN_ERRORS
-from scraper_pipeline.ledger import DEFAULT_ACCOUNT, Ledger
-from scraper_pipeline.resources import (
+from scraper_pipeline.accounts import (
     Accounts,
     OpenAccount,
     as_told_of,
@@ -19,6 +17,8 @@ from scraper_pipeline.resources import (
     open_ledger,
     side_by_side,
 )
+from scraper_pipeline.cli.common import KNOWN_ERRORS
+from scraper_pipeline.ledger import DEFAULT_ACCOUNT, Ledger
 from scraper_pipeline.scraper_api import ScraperClient, WebhooksNotOffered
 from scraper_pipeline.settings import Settings, load_settings
 

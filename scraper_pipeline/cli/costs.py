@@ -10,11 +10,19 @@ import click
 from rich.markup import escape
 from rich.table import Table
 
-from scraper_pipeline.assets.spend import compare_span, explanations, totals
+from scraper_pipeline.accounts import compare_span
 from scraper_pipeline.cli.accounts import account_option, chosen_accounts
 from scraper_pipeline.cli.common import clear_errors, json_option, out, print_json
 from scraper_pipeline.ledger import Ledger, Spent
-from scraper_pipeline.lifecycle import Comparison, MonthForecast, altogether, forecast_month, span_of
+from scraper_pipeline.lifecycle import (
+    Comparison,
+    MonthForecast,
+    altogether,
+    explanations,
+    forecast_month,
+    span_of,
+    totals,
+)
 from scraper_pipeline.settings import Settings, load_settings
 from scraper_pipeline.target_lists.columns import LIST_LABEL
 

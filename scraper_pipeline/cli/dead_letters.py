@@ -9,8 +9,7 @@ import click
 from rich.markup import escape
 from rich.table import Table
 
-from scraper_pipeline.assets.holding import HELD_LEASE
-from scraper_pipeline.assets.letters import retry_in_turn
+from scraper_pipeline.accounts import open_ledger, retry_in_turn
 from scraper_pipeline.cli.accounts import account_option, chosen_accounts, ledger_of
 from scraper_pipeline.cli.common import (
     IntRange,
@@ -28,8 +27,7 @@ from scraper_pipeline.ledger import (
     LetterState,
     SettledTarget,
 )
-from scraper_pipeline.lifecycle import ResubmissionReport, pages_left
-from scraper_pipeline.resources import open_ledger
+from scraper_pipeline.lifecycle import HELD_LEASE, ResubmissionReport, pages_left
 from scraper_pipeline.settings import load_settings
 
 _LONGEST_NOTE = 500

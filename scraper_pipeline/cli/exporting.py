@@ -8,6 +8,7 @@ from typing import TextIO
 
 import click
 
+from scraper_pipeline.accounts import open_ledger
 from scraper_pipeline.cli.common import (
     clear_errors,
     counted,
@@ -26,7 +27,6 @@ from scraper_pipeline.publishing import (
     export_stream,
     open_place,
 )
-from scraper_pipeline.resources import open_ledger
 from scraper_pipeline.settings import load_settings
 
 _STREAM = "-"

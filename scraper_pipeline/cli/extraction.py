@@ -4,8 +4,8 @@ import asyncio
 
 import click
 
+from scraper_pipeline.accounts import open_client
 from scraper_pipeline.cli.common import clear_errors, json_option, print_json
-from scraper_pipeline.resources import open_client
 from scraper_pipeline.scraper_api import ExtractedPage, ExtractOptions
 from scraper_pipeline.settings import load_settings
 

@@ -8,6 +8,7 @@ from typing import Any
 import click
 from rich.table import Table
 
+from scraper_pipeline.accounts import named_accounts, open_ledger
 from scraper_pipeline.cli.accounts import account_option, ledger_of
 from scraper_pipeline.cli.common import (
     IntRange,
@@ -21,7 +22,6 @@ from scraper_pipeline.cli.common import (
 )
 from scraper_pipeline.ledger import Ledger, Violation
 from scraper_pipeline.local import demo as demonstration
-from scraper_pipeline.resources import named_accounts, open_ledger
 from scraper_pipeline.settings import load_settings
 
 

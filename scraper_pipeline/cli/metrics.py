@@ -6,10 +6,10 @@ from types import FrameType
 
 import click
 
+from scraper_pipeline.accounts import named_accounts, open_ledger
 from scraper_pipeline.cli.common import IntRange, clear_errors
 from scraper_pipeline.exporter import LedgerCollector, Limits, serving
 from scraper_pipeline.logs import log_as_json
-from scraper_pipeline.resources import named_accounts, open_ledger
 from scraper_pipeline.settings import Settings, SettingsError, load_settings
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from scraper_pipeline.accounts import OpenAccount, lists_of
 from scraper_pipeline.cli.accounts import account_option, chosen_accounts
 from scraper_pipeline.cli.common import clear_errors, counted, day_key, day_option, json_option, print_json
 from scraper_pipeline.cli.list_reading import ListReading
@@ -22,7 +23,6 @@ from scraper_pipeline.cli.planning_days import (
 )
 from scraper_pipeline.ledger import Kind, PlannedGroup
 from scraper_pipeline.lifecycle import PagesLeft, pages_left, requests_needed, stops_account
-from scraper_pipeline.resources import OpenAccount, lists_of
 from scraper_pipeline.scraper_api import ConcurrencyUsage, ScraperError
 from scraper_pipeline.settings import load_settings
 from scraper_pipeline.target_lists import TargetListError, choose_lists, shown_url

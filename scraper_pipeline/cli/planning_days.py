@@ -8,12 +8,12 @@ from typing import Any
 import click
 from rich.table import Table
 
+from scraper_pipeline.accounts import OpenAccount, lists_of
 from scraper_pipeline.cli.accounts import chosen_accounts
 from scraper_pipeline.cli.common import counted, day_key, out
 from scraper_pipeline.cli.list_reading import ListReading
 from scraper_pipeline.ledger import Ledger
 from scraper_pipeline.lifecycle import PagesLeft, pages_left
-from scraper_pipeline.resources import OpenAccount, lists_of
 from scraper_pipeline.settings import Settings
 from scraper_pipeline.target_lists import TargetList, choose_lists
 

@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 import click
 from rich.progress import TaskID
 
+from scraper_pipeline.accounts import open_ledger
 from scraper_pipeline.cli.common import (
     IntRange,
     clear_errors,
@@ -16,7 +17,6 @@ from scraper_pipeline.cli.common import (
     progress_bars,
 )
 from scraper_pipeline.publishing import PruneReport, Retention, open_place, prune, what_is_old
-from scraper_pipeline.resources import open_ledger
 from scraper_pipeline.settings import LEAST_DAYS_KEPT, load_settings
 
 _DAYS = IntRange(min=LEAST_DAYS_KEPT)

@@ -7,6 +7,7 @@ from typing import Any
 import click
 from rich.table import Table
 
+from scraper_pipeline.accounts import open_accounts
 from scraper_pipeline.cli.accounts import Answers, account_option, ask_accounts, ledger_of
 from scraper_pipeline.cli.common import (
     clear_errors,
@@ -29,7 +30,6 @@ from scraper_pipeline.lifecycle import (
     replayed_together,
     rotate_secrets,
 )
-from scraper_pipeline.resources import open_accounts
 from scraper_pipeline.scraper_api import ScraperClient, WebhookNotFound, parse_time
 from scraper_pipeline.settings import Settings, load_settings
 from scraper_pipeline.webhook_secrets import SecretsFile

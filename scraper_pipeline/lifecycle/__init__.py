@@ -6,8 +6,10 @@ from scraper_pipeline.lifecycle.costs import (
     MonthForecast,
     altogether,
     compare_costs,
+    explanations,
     forecast_month,
     span_of,
+    totals,
 )
 from scraper_pipeline.lifecycle.draining import Drain
 from scraper_pipeline.lifecycle.places import Places
@@ -33,12 +35,13 @@ from scraper_pipeline.lifecycle.resolution import ResolutionReport, resolve_lost
 from scraper_pipeline.lifecycle.resubmission import ResubmissionReport, resubmit_targets, retry_letters
 from scraper_pipeline.lifecycle.settlement import RESOLUTION_SECONDS, SETTLE_LEASE, Settlement
 from scraper_pipeline.lifecycle.spending import Bound, PagesLeft, pages_left, stops_account
-from scraper_pipeline.lifecycle.submission import SUBMIT_LEASE, SubmissionReport, submit_jobs
+from scraper_pipeline.lifecycle.submission import HELD_LEASE, SUBMIT_LEASE, SubmissionReport, submit_jobs
 
 __all__ = [
     "BULK_EVENT_TYPES",
     "EVENT_TYPES",
     "EVERYWHERE",
+    "HELD_LEASE",
     "OLD_SECRET_STAYS",
     "RESOLUTION_SECONDS",
     "SETTLE_LEASE",
@@ -62,6 +65,7 @@ __all__ = [
     "SweepReport",
     "altogether",
     "compare_costs",
+    "explanations",
     "forecast_month",
     "pages_left",
     "poll_jobs",
@@ -78,4 +82,5 @@ __all__ = [
     "span_of",
     "stops_account",
     "submit_jobs",
+    "totals",
 ]

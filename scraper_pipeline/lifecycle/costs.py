@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
-from scraper_pipeline.ledger import Ledger, Uncounted
+from scraper_pipeline.ledger import Ledger, Outcome, Spent, Uncounted
 from scraper_pipeline.lifecycle.policy import LifecyclePolicy
 from scraper_pipeline.scraper_api import ScraperClient, ScraperError
 
 STATISTICS_SECONDS = 10.0
 TOLERATED_SHARE, TOLERATED_PAGES = 0.05, 20  # whichever is more: the edges of a day are cut differently
 PACE_DAYS = 7
+FAILED = (Outcome.RETRIED, Outcome.PARKED, Outcome.GIVEN_UP)
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,32 @@ def altogether(compared: Sequence[Comparison]) -> Comparison:
         "; ".join(untold) or None,
         ", ".join(one.account for one in compared),
     )
+
+
+def totals(spent: Sequence[Spent]) -> dict[str, int]:
+    """What attempts came to, and what was paid for them."""
+    return {
+        "attempts": sum(one.attempts for one in spent),
+        "failed": sum(one.attempts for one in spent if one.outcome in FAILED),
+        "in_flight": sum(one.attempts for one in spent if one.outcome is Outcome.IN_FLIGHT),
+        "pages_paid": sum(one.pages for one in spent),
+        "pages_paid_empty": sum(one.pages for one in spent if one.outcome is Outcome.EMPTY),
+    }
+
+
+def explanations(compared: Comparison) -> list[tuple[str, int]]:
+    """What may make the two figures differ, with the pages that it may be, of what there is at all."""
+    uncounted = compared.uncounted
+    named = [
+        ("in flight, and maybe charged already", uncounted.in_flight),
+        ("given up, whose jobs may have ended after all", uncounted.given_up),
+        ("parked as unresolved, whose jobs may exist", uncounted.unresolved),
+        ("extracted, but too large, expired or unreadable", uncounted.not_storable),
+        ("single jobs that are not ours: other programs', or synchronous", uncounted.other_programs),
+        ("other programs' batches and crawls, of unknown size", uncounted.other_programs_bulk),
+        ("paid twice, which both figures have", uncounted.paid_twice),
+    ]
+    return [(what, pages) for what, pages in named if pages]
 
 
 def span_of(first: date, last: date, timezone: str) -> tuple[datetime, datetime]:

@@ -35,6 +35,7 @@ from scraper_pipeline.scraper_api import (
 from scraper_pipeline.traces import traced
 
 SUBMIT_LEASE = "submit"
+HELD_LEASE = "held"  # by `max_pages` of a run, until somebody launches the next one for that day
 Request = Sequence[ClaimedSubmission]
 Answer = AcceptedSubmission | RefusedSubmission | ScraperError
 

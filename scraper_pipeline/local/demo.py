@@ -10,11 +10,11 @@ from pathlib import Path
 
 import httpx
 
+from scraper_pipeline.accounts import open_ledger
 from scraper_pipeline.ledger import Kind, Ledger, Progress, ServiceJob, Violation
 from scraper_pipeline.local.dagster_ui import DagsterError
 from scraper_pipeline.local.occupancy import occupying
 from scraper_pipeline.local.stack import LocalStack, local_stack
-from scraper_pipeline.resources import open_ledger
 from scraper_pipeline.settings import load_settings
 
 _LOOK_SECONDS = 1.0

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 import dagster as dg
 from sqlalchemy.exc import DBAPIError
 
+from scraper_pipeline.accounts import as_told_of
 from scraper_pipeline.ledger import DEFAULT_ACCOUNT, LedgerError
 from scraper_pipeline.publishing import PublishingError
-from scraper_pipeline.resources.accounts_file import as_told_of
 from scraper_pipeline.scraper_api import PaymentRequired, ScraperError, Unauthorized
 from scraper_pipeline.settings import SettingsError
 from scraper_pipeline.target_lists import TargetListError

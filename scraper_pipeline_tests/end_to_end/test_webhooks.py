@@ -19,13 +19,13 @@ import dagster as dg
 import httpx
 import pytest
 
+from scraper_pipeline.accounts import open_client
 from scraper_pipeline.definitions import defs
 from scraper_pipeline.ledger import Channel, ChannelFigures, Ledger
 from scraper_pipeline.lifecycle import register_webhooks, rotate_secrets
 from scraper_pipeline.local.demo import fetch_truth
 from scraper_pipeline.local.processes import free_port
 from scraper_pipeline.local.stack import sandbox
-from scraper_pipeline.resources import open_client
 from scraper_pipeline.sensors import delivery_log_sensor, job_status_sensor
 from scraper_pipeline.settings import load_settings
 from scraper_pipeline.webhook_secrets import SecretsFile

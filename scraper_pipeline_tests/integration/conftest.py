@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from scraper_pipeline.resources import client
+from scraper_pipeline.accounts import client
 from scraper_pipeline.scraper_api import RetryPolicy, ScraperClient
 
 

@@ -13,12 +13,12 @@ import click.testing
 import pytest
 from sqlalchemy import select
 
+from scraper_pipeline.accounts import Accounts, lists_of, open_accounts
 from scraper_pipeline.cli import main
 from scraper_pipeline.ledger import LetterFilter, Target
 from scraper_pipeline.ledger.schema import jobs, processed_events
 from scraper_pipeline.lifecycle import Drain, Settlement, submit_jobs
 from scraper_pipeline.local.processes import free_port
-from scraper_pipeline.resources import Accounts, lists_of, open_accounts
 from scraper_pipeline.sandbox import SandboxConfig, SandboxServer
 from scraper_pipeline.settings import load_settings
 from scraper_pipeline_tests.integration.ledger.driving import rows

@@ -86,6 +86,16 @@ def test_help_and_completion_wait_for_nothing_that_is_slow_to_import() -> None:
     assert (found.stdout, found.stderr) == ("set()\n", "")
 
 
+def test_only_the_commands_that_look_into_dagster_wait_for_its_import() -> None:
+    looks = ("doctor", "end-lost-runs")
+    others = {one.module for part in SECTIONS.values() for name, one in part.items() if name not in looks}
+    code = (
+        f"import sys; {'; '.join(f'import {module}' for module in others)}; print('dagster' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (found.stdout, found.stderr) == ("False\n", "")
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_script_for_a_shell_calls_this_program(shell: str) -> None:
     result = click.testing.CliRunner().invoke(main, ["completion", shell])

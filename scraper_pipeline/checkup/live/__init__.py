@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
+from scraper_pipeline.accounts import open_client
 from scraper_pipeline.checkup.findings import Finding, Subject
 from scraper_pipeline.checkup.live.deliveries import Mailbox, watch_deliveries
 from scraper_pipeline.checkup.live.offers import check_offers
 from scraper_pipeline.checkup.live.page import SeenPage, Trial, follow_page, judge_page, submit_page
-from scraper_pipeline.resources import open_client
 from scraper_pipeline.scraper_api import ScraperError
 from scraper_pipeline.settings import Settings
 

@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
+from scraper_pipeline.accounts import client
 from scraper_pipeline.checkup.findings import Finding
 from scraper_pipeline.checkup.live import Mailbox, Trial, check_live
 from scraper_pipeline.local.processes import free_port
-from scraper_pipeline.resources import client
 from scraper_pipeline.sandbox import SandboxConfig, SandboxServer
 from scraper_pipeline.scraper_api import RetryPolicy, ScraperClient
 from scraper_pipeline.settings import Settings, load_settings

@@ -8,8 +8,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from scraper_pipeline.accounts import opening
 from scraper_pipeline.ledger import Ledger, ResubmissionPolicy
-from scraper_pipeline.resources import ledger as ledger_resource
 from scraper_pipeline.sandbox import SandboxConfig, SandboxServer
 from scraper_pipeline_tests.integration.dagster.driving import Pipeline
 
@@ -67,7 +67,7 @@ def pipeline(
 def quick_resubmission(monkeypatch: pytest.MonkeyPatch) -> None:
     """What failed is tried again after hundredths of seconds."""
     policy = partial(ResubmissionPolicy, first_delay_seconds=0.05)
-    monkeypatch.setattr(ledger_resource, "ResubmissionPolicy", policy)
+    monkeypatch.setattr(opening, "ResubmissionPolicy", policy)
 
 
 @pytest.fixture

@@ -18,11 +18,11 @@ import click
 import click.testing
 import pytest
 
+from scraper_pipeline.accounts import lifecycle_policy, open_client, open_ledger
 from scraper_pipeline.cli import main
 from scraper_pipeline.ledger import Channel, Ledger, Target
 from scraper_pipeline.lifecycle import Settlement, submit_jobs
 from scraper_pipeline.publishing import open_place, publish_pages
-from scraper_pipeline.resources import lifecycle_policy, open_client, open_ledger
 from scraper_pipeline.sandbox import SandboxServer
 from scraper_pipeline.settings import Settings, load_settings
 from scraper_pipeline.target_lists import load_target_lists

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from scraper_pipeline.accounts import opening
 from scraper_pipeline.ledger import ResubmissionPolicy
-from scraper_pipeline.resources import ledger as ledger_resource
 from scraper_pipeline.sandbox import SandboxConfig, SandboxServer
 from scraper_pipeline_tests.documents import DOCUMENTS, Document
 from scraper_pipeline_tests.integration.documents.desk import Desk
@@ -38,7 +38,7 @@ def desk(sandbox: SandboxServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     }.items():
         monkeypatch.setenv(name, value)
     quick = partial(ResubmissionPolicy, first_delay_seconds=0.01)
-    monkeypatch.setattr(ledger_resource, "ResubmissionPolicy", quick)
+    monkeypatch.setattr(opening, "ResubmissionPolicy", quick)
     return Desk(tmp_path, sandbox, monkeypatch)
 
 

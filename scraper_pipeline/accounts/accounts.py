@@ -10,10 +10,10 @@ from typing import TypeVar
 
 from pydantic import SecretStr
 
+from scraper_pipeline.accounts.client import lifecycle_policy, make_client
+from scraper_pipeline.accounts.file import AccountEntry, read_accounts_file
 from scraper_pipeline.ledger import DEFAULT_ACCOUNT, Ledger
 from scraper_pipeline.lifecycle import LifecyclePolicy
-from scraper_pipeline.resources.accounts_file import AccountEntry, read_accounts_file
-from scraper_pipeline.resources.client import lifecycle_policy, make_client
 from scraper_pipeline.scraper_api import ScraperClient
 from scraper_pipeline.settings import Settings, SettingsError, as_api_key
 

@@ -5,9 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scraper_pipeline.ledger import Ledger, Target
-from scraper_pipeline.resources import (
-    Setbacks,
+from scraper_pipeline.accounts import (
     known_account,
     lifecycle_policy,
     lists_of,
@@ -15,6 +13,8 @@ from scraper_pipeline.resources import (
     open_accounts,
     open_ledger,
 )
+from scraper_pipeline.ledger import Ledger, Target
+from scraper_pipeline.resources import Setbacks
 from scraper_pipeline.scraper_api import PaymentRequired, Unauthorized
 from scraper_pipeline.settings import Settings, SettingsError, load_settings
 from scraper_pipeline.target_lists import TargetListError
