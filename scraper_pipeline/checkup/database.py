@@ -8,7 +8,7 @@ from scraper_pipeline.checkup.accounts import judge_rows
 from scraper_pipeline.checkup.disks import existing_parent, free_bytes, network_file_system
 from scraper_pipeline.checkup.findings import Finding, Subject
 from scraper_pipeline.ledger import DEFAULT_ACCOUNT
-from scraper_pipeline.ledger.condition import LedgerCondition, look_at_ledger, sqlite_file
+from scraper_pipeline.ledger.condition import LedgerCondition, WebhookRows, look_at_ledger, sqlite_file
 from scraper_pipeline.ledger.errors import LedgerUnavailable
 from scraper_pipeline.settings import Settings
 
@@ -36,6 +36,17 @@ def check_ledger(settings: Settings, accounts: Sequence[str] = (DEFAULT_ACCOUNT,
         return [*judge_condition(condition, where), *judge_rows(condition.accounts, accounts), *found]
     except LedgerUnavailable as error:
         return [_LEDGER.problem(str(error), "Check SCRAPER_LEDGER_URL, and that the database is up."), *found]
+
+
+def webhook_rows(settings: Settings) -> dict[str, WebhookRows]:
+    """What the ledger has of the webhooks of each account; of nobody's where it can't be read, or is to be migrated."""
+    path = sqlite_file(url := settings.ledger_url.get_secret_value())
+    if path is not None and not path.exists():
+        return {}
+    try:
+        return {one.account: one for one in look_at_ledger(url).webhooks}
+    except LedgerUnavailable:
+        return {}
 
 
 def judge_condition(condition: LedgerCondition, where: str) -> list[Finding]:

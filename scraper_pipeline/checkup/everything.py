@@ -11,13 +11,15 @@ from scraper_pipeline.accounts import Account, as_told_of, named_accounts
 from scraper_pipeline.checkup.accounts import check_named
 from scraper_pipeline.checkup.automation import declared_automation
 from scraper_pipeline.checkup.dagster_home import check_dagster
-from scraper_pipeline.checkup.database import check_ledger
+from scraper_pipeline.checkup.database import check_ledger, webhook_rows
 from scraper_pipeline.checkup.findings import Finding, Subject
 from scraper_pipeline.checkup.kept_secrets import check_webhook_secrets
 from scraper_pipeline.checkup.lists import check_target_lists
 from scraper_pipeline.checkup.service import check_service
 from scraper_pipeline.checkup.variables import check_settings
+from scraper_pipeline.checkup.webhooks import check_webhooks
 from scraper_pipeline.ledger import DEFAULT_ACCOUNT
+from scraper_pipeline.ledger.condition import WebhookRows
 from scraper_pipeline.settings import Settings, SettingsError, project_folder
 
 _KEY, _ACCOUNTS = Subject("key"), Subject("accounts")
@@ -44,7 +46,10 @@ async def check_everything(environ: Mapping[str, str]) -> tuple[Settings | None,
         today = datetime.now(ZoneInfo(settings.timezone)).date()
         found += check_target_lists(str(settings.targets), today, names)
         found += check_ledger(settings, names)
-        for checked in await asyncio.gather(*(_check_service(one, len(names) > 1) for one in accounts)):
+        webhooks = webhook_rows(settings)
+        for checked in await asyncio.gather(
+            *(_check_service(one, len(names) > 1, webhooks.get(one.name)) for one in accounts)
+        ):
             found += checked
         found += check_webhook_secrets(settings, datetime.now(UTC))
     chosen = environ.get("DAGSTER_HOME", "").strip()
@@ -54,7 +59,9 @@ async def check_everything(environ: Mapping[str, str]) -> tuple[Settings | None,
     return settings, found
 
 
-async def _check_service(account: Account, is_one_of_several: bool) -> list[Finding]:
+async def _check_service(
+    account: Account, is_one_of_several: bool, webhooks: WebhookRows | None
+) -> list[Finding]:
     if not account.key.is_told:
         said, advice = "GEONODE_SCRAPER_API_KEY is not set", "Set it to the key that the dashboard shows"
         if is_one_of_several:
@@ -67,6 +74,8 @@ async def _check_service(account: Account, is_one_of_several: bool) -> list[Find
         return [_KEY.problem(f"{error}.", "Correct what the message names.")]
     async with client:
         found = await check_service(client, account.settings.clock_skew_seconds)
+        if webhooks is not None and not any(one.is_problem for one in found):
+            found += await check_webhooks(client, webhooks)
     if not is_one_of_several:
         return found
     return [

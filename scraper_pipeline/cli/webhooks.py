@@ -136,8 +136,8 @@ def deliveries(since: str, account: str | None, as_json: bool) -> None:
         "attempts": figures.attempts,
         "acknowledged": figures.acknowledged,
         "refused": figures.refused,
-        "latency_p50_seconds": round(figures.latency_p50, 3),
-        "latency_p95_seconds": round(figures.latency_p95, 3),
+        "latency_p50_seconds": round(figures.latency_p50, 3) if figures.acknowledged else None,
+        "latency_p95_seconds": round(figures.latency_p95, 3) if figures.acknowledged else None,
         "last_delivery_at": figures.last_delivery_at.isoformat() if figures.last_delivery_at else None,
         "replayed": sum(report.replayed for report in answers.of.values()),
     }

@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -11,7 +12,7 @@ from urllib.parse import quote
 from sqlalchemy import Connection, bindparam, create_engine, func, make_url, select, text
 from sqlalchemy.exc import DatabaseError
 
-from scraper_pipeline.ledger.base import account_names, in_state
+from scraper_pipeline.ledger.base import account_names, in_state, utc_now
 from scraper_pipeline.ledger.database import (
     current_revision,
     first_line,
@@ -20,9 +21,11 @@ from scraper_pipeline.ledger.database import (
     reading,
 )
 from scraper_pipeline.ledger.errors import LedgerUnavailable
-from scraper_pipeline.ledger.records import OPEN_STATES
-from scraper_pipeline.ledger.schema import submissions
+from scraper_pipeline.ledger.records import OPEN_STATES, Scope
+from scraper_pipeline.ledger.schema import submissions, webhooks
+from scraper_pipeline.ledger.webhooks import DeliveryFigures, RegisteredWebhook, WebhookStore
 
+LATELY = timedelta(hours=1)
 _CONTENT_COLUMNS = ("markdown", "html")
 _COMPRESSION = """
     SELECT count(*) FROM pg_attribute
@@ -37,6 +40,15 @@ class AccountRows:
 
     account: str
     unsettled: int
+
+
+@dataclass(frozen=True)
+class WebhookRows:
+    """The webhooks of an account, and what became of their deliveries lately."""
+
+    account: str
+    webhooks: tuple[RegisteredWebhook, ...]
+    deliveries: DeliveryFigures
 
 
 @dataclass(frozen=True)
@@ -55,6 +67,8 @@ class LedgerCondition:
     """Whether pages are compressed with it; both are None where there is no such choice."""
     accounts: tuple[AccountRows, ...] = ()
     """Whoever has rows; nobody where the tables are not as this release needs them."""
+    webhooks: tuple[WebhookRows, ...] = ()
+    """Of whoever has registered one, the last hour's deliveries; nobody's where the tables are not as they must be."""
 
 
 def sqlite_file(url: str) -> Path | None:
@@ -77,12 +91,12 @@ def look_at_ledger(url: str) -> LedgerCondition:
             missing = len(known) if revision is None else None
             if revision in known:
                 missing = known.index(revision)
-            accounts = _accounts(connection) if missing == 0 else ()
+            facts: dict[str, Any] = {"revision": revision, "missing_migrations": missing}
+            if missing == 0:
+                facts |= {"accounts": _accounts(connection), "webhooks": _webhooks(connection)}
             if connection.dialect.name == "sqlite":
-                server = f"SQLite {sqlite3.sqlite_version}"
-                return LedgerCondition(server, revision, missing, accounts=accounts)
-            facts = _postgres(connection)
-            return LedgerCondition(revision=revision, missing_migrations=missing, accounts=accounts, **facts)
+                return LedgerCondition(f"SQLite {sqlite3.sqlite_version}", **facts)
+            return LedgerCondition(**facts, **_postgres(connection))
     except DatabaseError as error:
         where = make_url(url).set(query={}).render_as_string(hide_password=True)
         raise LedgerUnavailable(f"The ledger at {where} can't be read: {first_line(error)}.") from None
@@ -108,6 +122,16 @@ def _accounts(connection: Connection) -> tuple[AccountRows, ...]:
     names = list(connection.scalars(account_names()))
     unsettled = select(func.count()).where(submissions.c.account == bindparam("name"), in_state(*OPEN_STATES))
     return tuple(AccountRows(name, connection.scalar(unsettled, {"name": name}) or 0) for name in names)
+
+
+def _webhooks(connection: Connection) -> tuple[WebhookRows, ...]:
+    now = utc_now()
+    names = connection.scalars(select(webhooks.c.account).distinct().order_by(webhooks.c.account)).all()
+    stores = {name: WebhookStore(connection.engine, Scope(name), lambda: now) for name in names}
+    return tuple(
+        WebhookRows(name, tuple(store.registered()), store.figures(now - LATELY))
+        for name, store in stores.items()
+    )
 
 
 def _postgres(connection: Connection) -> dict[str, Any]:

@@ -91,6 +91,26 @@ def test_a_problem_ends_with_1_and_says_what_to_do(folder: Path, monkeypatch: py
     assert "[no].csv" in shown
 
 
+@pytest.mark.usefixtures("folder")
+def test_a_webhook_that_is_gone_at_the_service_is_a_problem_until_it_is_removed() -> None:
+    def told() -> list[tuple[str, str]]:
+        found = json.loads(click.testing.CliRunner().invoke(main, ["doctor", "--json"]).stdout)["findings"]
+        return [(one["grade"], one["found"]) for one in found if one["check"] == "webhooks"]
+
+    assert told() == []
+    url = f"http://127.0.0.1:{free_port()}/webhooks/geonode"
+    made = click.testing.CliRunner().invoke(main, ["webhooks", "register", "--url", url, "--json"])
+    ids = {one["event_type"]: one["webhook_id"] for one in json.loads(made.stdout)}
+    assert told() == [("ok", f"{len(ids)} are registered; in the last hour 0 deliveries were taken.")]
+    gone = ids["extract_completed"]
+    with httpx.Client(base_url=os.environ["GEONODE_SCRAPER_HOST"], headers={"x-api-key": KEY}) as service:
+        service.delete(f"/v1/webhooks/{gone}").raise_for_status()
+    assert told() == [("problem", f"The service no longer has the webhook {gone} (extract_completed).")]
+    for command in (["remove", gone], ["remove"]):
+        assert click.testing.CliRunner().invoke(main, ["webhooks", *command]).exit_code == 0
+    assert told() == []
+
+
 def test_settings_that_can_not_be_used_leave_dagster_to_be_looked_at(
     folder: Path, server: SandboxServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,8 @@ import pytest
 from scraper_pipeline.checkup.automation import Automatic, Heartbeat, judge_automation, judge_daemon
 from scraper_pipeline.checkup.database import judge_condition
 from scraper_pipeline.checkup.service import judge_clock
+from scraper_pipeline.checkup.webhooks import judge_deliveries
+from scraper_pipeline.ledger import DeliveryFigures
 from scraper_pipeline.ledger.condition import LedgerCondition
 from scraper_pipeline.lifecycle.service_clock import ServiceClock
 
@@ -77,3 +79,23 @@ def test_what_the_code_switches_on_and_somebody_has_switched_off_is_named():
 )
 def test_a_database_is_judged_by_what_was_seen_of_it(condition: LedgerCondition, grades: list[str]):
     assert [one.grade for one in judge_condition(condition, "the ledger")] == grades
+
+
+@pytest.mark.parametrize(
+    ("acknowledged", "refused", "grade", "said"),
+    [
+        (0, {}, None, ""),
+        (95, {"401": 3, "failed": 2}, None, ""),
+        (80, {"401": 15, "503": 5}, "warning", "20 of 100 deliveries were refused: 15 of 401, 5 of 503."),
+        (0, {"401": 3}, "problem", "In the last hour no delivery was taken: 3 of 401."),
+    ],
+)
+def test_deliveries_that_are_not_taken_are_told_with_what_may_be_the_cause(
+    acknowledged: int, refused: dict[str, int], grade: str | None, said: str
+) -> None:
+    figures = DeliveryFigures(acknowledged + sum(refused.values()), acknowledged, refused, 0.1, 0.2, None)
+    found = judge_deliveries(figures)
+    assert [str(one.grade) for one in found] == ([grade] if grade else [])
+    assert all(
+        said in one.said and "secrets of the last registration or rotation" in one.advice for one in found
+    )
