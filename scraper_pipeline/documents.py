@@ -60,6 +60,8 @@ class Form(Generic[M]):
     names: str
     aside: frozenset[str] = frozenset()
     refuses_empty: bool = False
+    instead: Mapping[str, str] = field(default_factory=dict)
+    """What to do in place of a key that nobody should write, by that key."""
 
     def read(
         self, path: Path, file: BinaryIO, check: Callable[[M], Iterable[tuple[Place, str]]] = lambda read: ()
@@ -99,10 +101,13 @@ class Form(Generic[M]):
         return Fault(line, f"{what} {takes}")
 
     def _unknown(self, place: Place) -> str:
+        shown = ".".join(key_shown(str(part)) for part in place)
+        if place[-1] in self.instead:
+            return f"{shown} is unknown; {self.instead[str(place[-1])]}"
         known = list(self.known_keys(place[:-1]))
         close = get_close_matches(str(place[-1]).lower(), known, n=1, cutoff=0.6)
         meant = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
-        return f"{'.'.join(key_shown(str(part)) for part in place)} is unknown; {meant}"
+        return f"{shown} is unknown; {meant}"
 
 
 _TAKES = {

@@ -22,7 +22,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class KeySource:
-    """Where the key of an account is: given, in a file, or in an environment variable."""
+    """Where the key of an account is: given, in a file, or in an environment variable.
+
+    What is not there is not named in an error: it may be the key, written where its place should stand.
+    """
 
     given: SecretStr | None = None
     file: Path | None = None
@@ -39,7 +42,7 @@ class KeySource:
         if self.file is not None:
             where, text = str(self.file), _read(self.file)
         elif self.variable is not None:
-            where, text = f"the variable {self.variable}", os.environ.get(self.variable, "").strip()
+            where, text = "the variable that api_key_env names", os.environ.get(self.variable, "").strip()
         else:
             raise SettingsError(
                 "GEONODE_SCRAPER_API_KEY is not set; it takes the key that the Geonode dashboard shows. "
@@ -56,6 +59,10 @@ class KeySource:
 def _read(path: Path) -> str:
     try:
         return path.expanduser().read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        raise SettingsError(
+            f"the API key can't be read: the file that is named for it is not in {path.parent}; write the key into it"
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8"
         raise SettingsError(

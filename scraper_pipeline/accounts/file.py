@@ -89,4 +89,5 @@ def _known_keys(place: Place) -> Iterator[str]:
     yield from AccountEntry.model_fields if len(place) == 2 else AccountsFile.model_fields
 
 
-_FORM = Form(AccountsFile, _known_keys, "an account", refuses_empty=True)
+_NO_KEYS = "a key never stands in this file: put it into one of its own, and name that in api_key_file"
+_FORM = Form(AccountsFile, _known_keys, "an account", refuses_empty=True, instead={"api_key": _NO_KEYS})

@@ -16,14 +16,15 @@ _AUTOMATION_TAG = "dagster/from_automation_condition"  # Dagster's own, on each 
 _WHEN = dg.AutomationCondition
 
 # Of any day, not only of the newest: late results come to old ones. What becomes true during a publication stays true
-# until it is asked for, so nothing is missed. The blocking checks are asked for each day in the asset itself: as a
+# until it is asked for, and so does what became true between two looks, of which the first has asked for a publication
+# that may have begun too early: nothing is missed. The blocking checks are asked for each day in the asset itself: as a
 # condition they would be those of whatever day was checked last.
 WHEN_A_DAY_IS_DONE = (
     (
         _WHEN.newly_missing()
         | _WHEN.any_deps_updated()
         | (_WHEN.execution_failed() & _WHEN.cron_tick_passed("*/30 * * * *")).with_label("failed_a_while_ago")
-    ).since(_WHEN.newly_requested())
+    ).since((_WHEN.newly_requested() & ~_WHEN.any_deps_updated()).with_label("asked_for_as_it_is"))
     & ~_WHEN.any_deps_missing()
     & ~_WHEN.any_deps_in_progress()
     & ~_WHEN.in_progress()

@@ -2,6 +2,7 @@
 
 import signal
 import threading
+from contextlib import suppress
 from types import FrameType
 
 import click
@@ -31,13 +32,13 @@ def metrics_command(host: str, port: int) -> None:
 
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
-    at_first = _limits(settings)
+    last = _limits(settings)
 
     def limits() -> dict[str, Limits]:
-        try:
-            return _limits(settings)
-        except SettingsError:  # whoever plans is told of it; the figures go on
-            return at_first
+        nonlocal last
+        with suppress(SettingsError):  # whoever plans is told of it; the figures go on
+            last = _limits(settings)
+        return last
 
     try:
         with open_ledger(settings) as ledger, serving(LedgerCollector(ledger, limits), host, port) as taken:

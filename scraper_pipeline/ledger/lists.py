@@ -1,6 +1,6 @@
 """What is known of each list and day: whether its planning came to its end, how long it is, what its plan may cost."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import ColumnElement, Connection, and_, select, update
 
@@ -97,60 +97,72 @@ class ListStore(StorePart):
         return [UnfinishedList(row.list, row.failed_at is not None) for row in rows]
 
     def planned(self, partition_key: str) -> list[PlannedList]:
-        """The lists of a day that were planned whole, each beside the last day before that had it."""
-        return [planned for one in self.each for planned in one._planned(partition_key)]
+        """The lists of a day that were planned whole, each beside the last day before that had it.
 
-    def _planned(self, partition_key: str) -> list[PlannedList]:
+        One that has moved between the accounts is told once, as it was planned last; its pages are those of all.
+        """
         columns = (_list.list, _list.targets, _list.pages, _list.beyond_budget, _list.partition_key)
         whole = and_(self.in_scope(planned_lists), _list.planned_at.is_not(None))
-        found = []
+        of_day = select(*columns).where(whole, _list.partition_key == partition_key)
+        found: dict[str, PlannedList] = {}
         with self.reading() as connection:
-            of_day = select(*columns).where(whole, _list.partition_key == partition_key).order_by(_list.list)
-            for row in connection.execute(of_day).all():
+            for row in connection.execute(of_day.order_by(_list.list, _list.planned_at.desc())).all():
+                if last := found.get(row.list):
+                    found[row.list] = replace(last, pages=last.pages + row.pages)
+                    continue
                 before = connection.execute(
                     select(*columns)
                     .where(whole, _list.list == row.list, _list.partition_key < partition_key)
-                    .order_by(_list.partition_key.desc())
+                    .order_by(_list.partition_key.desc(), _list.planned_at.desc())
                     .limit(1)
                 ).first()
-                found.append(
-                    PlannedList(
-                        row.list, row.targets, row.pages, row.beyond_budget,
-                        before.partition_key if before else None, before.targets if before else None,
-                    )
+                found[row.list] = PlannedList(
+                    row.list, row.targets, row.pages, row.beyond_budget,
+                    before.partition_key if before else None, before.targets if before else None,
                 )  # fmt: skip
-        return found
+        return list(found.values())
 
     def pages_left(self, partition_key: str, terms: ListTerms) -> int | None:
         """How many more pages the plan of a day may take from a list; None without a budget."""
         with self.reading() as connection:
-            return list_room(connection, self.in_scope(planned_lists), partition_key, terms)
+            return claims_on(connection, self.scope.feed, partition_key, terms).room
 
     def _is(self, partition_key: str, name: str) -> ColumnElement[bool]:
         return and_(self.in_scope(planned_lists), _list.list == name, _list.partition_key == partition_key)
 
 
-def list_room(
-    connection: Connection,
-    in_scope: ColumnElement[bool],
-    partition_key: str,
-    terms: ListTerms,
-    lock: bool = False,
-) -> int | None:
-    """How many pages a list's budget leaves for the plan of a day; with ``lock`` nobody else plans of it meanwhile."""
-    if not terms.are_bounded:
-        return None
+@dataclass(frozen=True)
+class Claims:
+    """Which accounts have planned a list for a day, and how many pages its budget leaves; None without a budget.
+
+    A list is of one account, and may move to another: its budget goes with it.
+    """
+
+    accounts: tuple[str, ...]
+    room: int | None
+
+
+def claims_on(
+    connection: Connection, feed: str, partition_key: str, terms: ListTerms, lock: bool = False
+) -> Claims:
+    """What was planned of a list so far; with ``lock`` nobody else plans of it meanwhile, for whatever account."""
     month = partition_key[: len("2026-01")]
-    days = (
-        select(_list.partition_key, _list.pages)
-        .where(in_scope, _list.list == terms.name, _list.partition_key.between(f"{month}-01", f"{month}-31"))
-        .order_by(_list.partition_key)
+    span = (
+        _list.partition_key.between(f"{month}-01", f"{month}-31")
+        if terms.are_bounded
+        else _list.partition_key == partition_key
     )
-    rows = connection.execute(days.with_for_update() if lock else days).all()
-    pages: dict[str, int] = {row.partition_key: row.pages for row in rows}
+    found = (
+        select(_list.account, _list.partition_key, _list.pages)
+        .where(_list.feed == feed, _list.list == terms.name, span)
+        .order_by(_list.partition_key, _list.account)  # one order for all: concurrent plans can't deadlock
+    )
+    rows = connection.execute(found.with_for_update() if lock else found).all()
+    accounts = tuple(row.account for row in rows if row.partition_key == partition_key)
+    of_day = sum(row.pages for row in rows if row.partition_key == partition_key)
     left = []
     if terms.pages_per_day is not None:
-        left.append(terms.pages_per_day - pages.get(partition_key, 0))
+        left.append(terms.pages_per_day - of_day)
     if terms.pages_per_month is not None:
-        left.append(terms.pages_per_month - sum(pages.values()))
-    return max(0, min(left))
+        left.append(terms.pages_per_month - sum(row.pages for row in rows))
+    return Claims(accounts, max(0, min(left)) if left else None)

@@ -3,16 +3,20 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, exists, or_, select
 
-from scraper_pipeline.ledger.base import StorePart, chunked
+from scraper_pipeline.ledger.base import StorePart
 from scraper_pipeline.ledger.schema import results
 
 _page = results.c
 KEYS_AT_ONCE = 1000
-PAGES_AT_ONCE = 20  # a page may be as large as the largest answer that is read
+PAGES_AT_ONCE = 20
+CHARACTERS_AT_ONCE = (
+    4 * 1024 * 1024
+)  # as far as it can be foreseen: a page may be as large as the largest answer
 
 
 @dataclass(frozen=True)
@@ -43,13 +47,15 @@ class PagesOfDay:
         """Every page with at least these columns of ``results``."""
         names = dict.fromkeys(["job_id", "item_key", *columns])
         statement = select(*(_page[name] for name in names))
-        for keys in chunked(self._stream(_page.job_id, _page.item_key), PAGES_AT_ONCE):
-            wanted = [tuple(key) for key in keys]
+        keys, at_once = self._stream(_page.job_id, _page.item_key), 1
+        while wanted := [tuple(key) for key in islice(keys, at_once)]:
             # Written out, since SQLite looks through the whole table for a pair that is in a list.
             one_of_them = or_(*(and_(_page.job_id == job, _page.item_key == item) for job, item in wanted))
             found = self.connection.execute(statement.where(one_of_them))
             by_key = {(row["job_id"], row["item_key"]): dict(row) for row in found.mappings()}
             yield from (by_key[key] for key in wanted)
+            longest = max(map(_characters, by_key.values()))
+            at_once = max(1, min(PAGES_AT_ONCE, 2 * at_once, CHARACTERS_AT_ONCE // max(1, longest)))
 
     def lack_content(self) -> bool:
         """Whether a page that was not empty has no content any more: it was pruned."""
@@ -70,6 +76,10 @@ class PagesOfDay:
                 .execution_options(yield_per=KEYS_AT_ONCE)
             )
         )
+
+
+def _characters(row: Mapping[str, Any]) -> int:
+    return sum(len(row.get(name) or "") for name in ("markdown", "html"))
 
 
 def _is_outdated() -> ColumnElement[bool]:

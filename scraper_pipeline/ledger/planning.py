@@ -1,11 +1,11 @@
 """Targets become planned rows: the first attempt of each, once for a day, within its list's budget."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from sqlalchemy import ColumnElement, Connection, and_, select, update
 
 from scraper_pipeline.ledger.base import StorePart, chunked
-from scraper_pipeline.ledger.lists import DEFAULT_LIST, ListStore, ListTerms, list_room
+from scraper_pipeline.ledger.lists import DEFAULT_LIST, ListStore, ListTerms, claims_on
 from scraper_pipeline.ledger.records import Kind, PlanReport, State, Target, hash_url
 from scraper_pipeline.ledger.schema import partitions, planned_lists, submissions
 
@@ -26,13 +26,12 @@ class PlanningStore(StorePart):
         which the list was of before, stays with that one, and counts as known.
         """
         terms, report = terms or ListTerms(), PlanReport(0, 0)
-        owners = self._owners(partition_key, terms.name)
         ListStore(self.engine, self.scope, self.clock).begin(partition_key, terms.name)
         chunks = chunked(targets)
         chunk = next(chunks, [])
         while chunk:
             following = next(chunks, [])
-            report += self._plan(partition_key, chunk, terms, owners)
+            report += self._plan(partition_key, chunk, terms)
             chunk = following
         self._finish(partition_key, terms, report)
         return report
@@ -41,28 +40,18 @@ class PlanningStore(StorePart):
         self, partition_key: str, target_ids: Iterable[str], of_list: str = DEFAULT_LIST
     ) -> set[str]:
         """Those of the targets of a list that the partition has already."""
-        owners = self._owners(partition_key, of_list)
         with self.reading() as connection:
-            return self._known(connection, partition_key, target_ids, owners)
+            claims = claims_on(connection, self.scope.feed, partition_key, ListTerms(of_list))
+            accounts = {self.scope.account, *claims.accounts}
+            return self._known(connection, partition_key, target_ids, accounts)
 
-    def _owners(self, partition_key: str, of_list: str) -> list[str]:
-        """This account, and those that the list was of when the partition was planned before."""
-        others = select(_list.account).where(
-            _list.feed == self.scope.feed,
-            _list.list == of_list,
-            _list.partition_key == partition_key,
-            _list.account != self.scope.account,
-        )
-        with self.reading() as connection:
-            return [self.scope.account, *connection.scalars(others)]
-
-    def _plan(
-        self, partition_key: str, chunk: Sequence[Target], terms: ListTerms, owners: Sequence[str]
-    ) -> PlanReport:
+    def _plan(self, partition_key: str, chunk: Sequence[Target], terms: ListTerms) -> PlanReport:
         with self.writing() as connection:
-            left = self._known(connection, partition_key, _ids(chunk), owners[1:])
+            claims = claims_on(connection, self.scope.feed, partition_key, terms, lock=True)
+            others = set(claims.accounts) - {self.scope.account}
+            left = self._known(connection, partition_key, _ids(chunk), others)
             ours = [target for target in chunk if target.target_id not in left]
-            kept = self._within_budget(connection, partition_key, ours, terms)
+            kept = self._within(claims.room, connection, partition_key, ours)
             rows = [self._first_attempt(partition_key, target) for target in kept]
             rows.sort(
                 key=lambda row: str(row["target_id"])
@@ -87,14 +76,13 @@ class PlanningStore(StorePart):
         statement = self.insert(submissions).on_conflict_do_nothing().returning(_row.target_id)
         return connection.scalars(statement, rows).all()
 
-    def _within_budget(
-        self, connection: Connection, partition_key: str, chunk: Sequence[Target], terms: ListTerms
+    def _within(
+        self, room: int | None, connection: Connection, partition_key: str, chunk: Sequence[Target]
     ) -> Sequence[Target]:
         """Those of the targets, in their order, that are planned already or that there is room for."""
-        room = list_room(connection, self.in_scope(planned_lists), partition_key, terms, lock=True)
         if room is None:
             return chunk
-        known = self._known(connection, partition_key, _ids(chunk), [self.scope.account])
+        known = self._known(connection, partition_key, _ids(chunk), {self.scope.account})
         kept = []
         for target in chunk:
             if target.target_id not in known:
@@ -106,7 +94,7 @@ class PlanningStore(StorePart):
         return kept
 
     def _known(
-        self, connection: Connection, partition_key: str, target_ids: Iterable[str], accounts: Sequence[str]
+        self, connection: Connection, partition_key: str, target_ids: Iterable[str], accounts: Collection[str]
     ) -> set[str]:
         known: set[str] = set()
         for chunk in chunked(target_ids) if accounts else ():

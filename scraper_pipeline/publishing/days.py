@@ -105,9 +105,14 @@ def _publish_once(ledger: Ledger, place: Place, day: str, revision: int, changed
                 )
             is_new = published.get("digest") != outline.digest
             if is_new and pages.lack_content():
+                stands = (
+                    "is left as it is"
+                    if published
+                    else "is not there or can't be read, and can't be made anew"
+                )
                 raise ContentPruned(
-                    f"Content of {day} was pruned from the ledger: {place.location(name)} is left as it is, and late "
-                    "pages of that day are in the ledger alone."
+                    f"Content of {day} was pruned from the ledger: {place.location(name)} {stands}, and late pages of "
+                    "that day are in the ledger alone."
                 )
             if is_new:
                 note = {"format": FORMAT, "day": day, "rows": str(outline.rows), "digest": outline.digest}

@@ -85,7 +85,7 @@ def _of_account(account: str, error: Exception) -> str:
         text = _explain(error, account)
     else:
         text = (error.description if isinstance(error, dg.Failure) else None) or str(error)
-    return f"The account {account} is stopped: {text.removesuffix('.')}."
+    return f"The account {account} is stopped: {text.removeprefix(f'The account {account}: ').removesuffix('.')}."
 
 
 def _explain(error: ScraperError, account: str = DEFAULT_ACCOUNT) -> str:

@@ -129,6 +129,29 @@ def test_a_range_is_one_run_that_publishes_what_is_done_and_by_hand_what_is_not(
 
 
 @on_sqlite
+def test_a_day_that_goes_on_between_two_looks_is_published_after_all(
+    pipeline: Pipeline, folder: Path
+) -> None:
+    automation, of_day = Automation(pipeline), {"dagster/partition": DAY, **BY_ITSELF}
+    pipeline.ask_for("pages/1", "broken/2")
+    assert pipeline.submit().success
+    assert automation.tick() == set()
+    pipeline.bring_news()
+    assert pipeline.settle().success
+    assert automation.tick() == {DAY}
+    pipeline.ask_for("pages/1", "broken/2", "pages/3")
+    assert pipeline.submit().success
+    too_early = _publish(pipeline, of_day)
+    assert observed(too_early)["pages", DAY]["in_flight"] == 1
+    pipeline.bring_news()
+    assert pipeline.settle().success
+    assert automation.tick() == {DAY}
+    assert _publish(pipeline, of_day).success
+    assert [automation.tick() for _ in range(2)] == [set(), set()]
+    assert len(pd.read_parquet(folder / f"day={DAY}" / "pages.parquet")) == 2
+
+
+@on_sqlite
 def test_late_pages_of_a_pruned_day_fail_a_publication_by_hand_alone(
     pipeline: Pipeline, folder: Path
 ) -> None:

@@ -1,7 +1,9 @@
 """A ledger over several accounts reads what each of them has, by index, and leaves writing to each."""
 
 import re
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -21,8 +23,9 @@ from scraper_pipeline.ledger import (
     PlanReport,
     QuarantinedBody,
     ServiceJob,
+    Target,
 )
-from scraper_pipeline.ledger.schema import processed_events, quarantine
+from scraper_pipeline.ledger.schema import processed_events, quarantine, submissions
 from scraper_pipeline_tests.integration.ledger.driving import (
     DAY,
     LEASE,
@@ -186,9 +189,9 @@ def test_a_list_that_has_moved_to_another_account_is_unfinished_in_none(
 
 
 def test_what_a_day_has_of_a_list_stays_with_its_account_when_the_list_moves(
-    ledger: Ledger, research: Ledger, both: Ledger
+    ledger: Ledger, research: Ledger, both: Ledger, clock: HandClock
 ) -> None:
-    prices, bounded = ListTerms("prices"), ListTerms("prices", pages_per_day=1)
+    prices, bounded = ListTerms("prices"), ListTerms("prices", pages_per_day=2)
     ledger.submissions.plan(DAY, [target(A)], prices)
     ids = [target(A).target_id, target(B).target_id]
     assert research.submissions.planned_targets(DAY, ids, "prices") == {ids[0]}
@@ -196,6 +199,36 @@ def test_what_a_day_has_of_a_list_stays_with_its_account_when_the_list_moves(
     assert research.submissions.plan(DAY, [target(A), target(B)], bounded) == PlanReport(0, 2)
     assert ledger.submissions.plan(DAY, [target(A), target(B)], prices) == PlanReport(0, 2), "and back again"
     assert both.progress.of(DAY).targets == 2
+    clock.advance(60)
+    more = [target(A), target(B), target("https://site.test/c")]
+    assert research.submissions.plan(DAY, more, bounded) == PlanReport(0, 2, beyond_budget=1)
+    assert research.lists.pages_left(DAY, bounded) == 0, "the budget is the list's, whoever pays"
+    [shown] = both.lists.planned(DAY)
+    assert (shown.targets, shown.pages, shown.beyond_budget) == (3, 2, 1), "as it was planned last"
+    month = ListTerms("prices", pages_per_month=3)
+    assert research.lists.pages_left(NEXT_DAY, month) == 1
+
+
+def test_a_list_that_moves_while_it_is_planned_is_planned_by_one_account_or_the_other(
+    ledger: Ledger, research: Ledger
+) -> None:
+    prices, pages = ListTerms("prices"), [target(f"https://site.test/{number}") for number in range(2000)]
+    go_on = threading.Event()
+
+    def read_slowly() -> Iterator[Target]:
+        yield from pages[:1500]
+        assert go_on.wait(30)
+        yield from pages[1500:]
+
+    with ThreadPoolExecutor(2) as threads:
+        slow = threads.submit(ledger.submissions.plan, DAY, read_slowly(), prices)
+        quick = threads.submit(research.submissions.plan, DAY, pages, prices)
+        there = quick.result(30)
+        go_on.set()
+        reports = [slow.result(30), there]
+    assert sum(report.planned for report in reports) == len(pages)
+    planned = rows(ledger, select(submissions.c.target_id))
+    assert len({row.target_id for row in planned}) == len(planned) == len(pages)
 
 
 def test_a_list_that_has_moved_is_whole_for_its_account_on_another_day_and_other_lists_are_their_own(

@@ -82,7 +82,7 @@ def test_a_key_is_read_anew_whenever_it_is_needed(
     assert research.key.read().get_secret_value() == KEY
     key.write_text("key-of-tomorrow")
     assert research.key.read().get_secret_value() == "key-of-tomorrow"
-    with pytest.raises(SettingsError, match="the variable PRICES_KEY holds no API key"):
+    with pytest.raises(SettingsError, match="the variable that api_key_env names holds no API key"):
         prices.key.read()
     monkeypatch.setenv("PRICES_KEY", "key-of-prices")
     assert prices.key.read().get_secret_value() == "key-of-prices"
@@ -95,7 +95,7 @@ def test_a_key_is_read_anew_whenever_it_is_needed(
         ("acounts: {}\n", "line 1: acounts is unknown; did you mean accounts?"),
         (
             "accounts:\n  research:\n    api_key: hunter2\n",
-            "line 3: accounts.research.api_key is unknown; did you mean",
+            "line 3: accounts.research.api_key is unknown; a key never stands in this file",
         ),
         ("accounts:\n  research: {}\n", "line 2: accounts.research takes either api_key_file or api_key_env"),
         ("accounts:\n  a: {api_key_file: x, api_key_env: Y}\n", "takes either api_key_file or api_key_env"),
@@ -133,7 +133,7 @@ def test_a_file_that_is_absent_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (None, "can't be read (No such file"),
+        (None, "the file that is named for it is not in"),
         ("", "holds no API key"),
         ("two hunter2", "takes the key as"),
         ("caf\xe9", "not UTF-8"),

@@ -84,11 +84,9 @@ class MirroredSubmissions(SubmissionStore):
     model: Model
     evidence: Evidence
 
-    def _plan(
-        self, partition_key: str, chunk: Sequence[Target], terms: ListTerms, owners: Sequence[str]
-    ) -> PlanReport:
+    def _plan(self, partition_key: str, chunk: Sequence[Target], terms: ListTerms) -> PlanReport:
         """One transaction of a plan, which may be broken off before it notes that all of the list is there."""
-        report = super()._plan(partition_key, chunk, terms, owners)
+        report = super()._plan(partition_key, chunk, terms)
         planned = self.model.plan(partition_key, chunk)
         assert report == PlanReport(planned, len(chunk) - planned)
         return report
