@@ -19,10 +19,11 @@ from scraper_pipeline.local.processes import free_port
 from scraper_pipeline.local.stack import local_stack
 
 _PARENT = """
-import os, sys
+import os, signal, sys
 from pathlib import Path
 from scraper_pipeline.local.processes import ChildProcess, ended_by_signals
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whatever the tests themselves were started by, such as nohup
 with ended_by_signals():
     with ChildProcess([sys.executable, "-c", "import time; time.sleep(60)"], os.environ, Path(sys.argv[1])) as child:
         print(child.pid, flush=True)
