@@ -20,6 +20,7 @@ from scraper_pipeline.traces import traced
 SETTLE_LEASE = "settle"
 RESOLUTION_INTERVAL = 10.0
 RESOLUTION_SECONDS = 15.0
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 1.0
 BULK_ROUNDS = 8
 OVERDUE_PATIENCE = 4  # times as long without news, while jobs wait for their turn to be looked at
 _BULK = (Kind.BATCH, Kind.CRAWL)
@@ -71,6 +72,7 @@ class Settlement:
         holder, client = uuid.uuid4().hex, None
         budget = self.policy.drain if seconds is None else seconds
         began = last_news = self.monotonic()
+        longest_pause = SHORTEST_PAUSE
         try:
             while True:
                 self._beat(holder)
@@ -87,9 +89,10 @@ class Settlement:
                     async for chunk in self._read_bulk(client, holder, bulk[0]):
                         yield chunk
                 if claimed or bulk:
-                    last_news = self.monotonic()
+                    last_news, longest_pause = self.monotonic(), SHORTEST_PAUSE
                 elif not await self._gather_news(client):
-                    self.pause = self._seconds_to_wait()
+                    self.pause = min(longest_pause, self._seconds_to_wait())
+                    longest_pause *= 2  # where news comes in a stream, the next is near
                     yield ()
                 if self.monotonic() - began >= budget:
                     return
@@ -173,7 +176,7 @@ class Settlement:
     def _seconds_to_wait(self) -> float:
         """Until the next look is due, but no longer than a second: other channels bring news, too."""
         next_look = self._seconds_until_next_look()
-        return min(1.0, max(0.1, next_look if next_look is not None else 1.0))
+        return min(LONGEST_PAUSE, max(SHORTEST_PAUSE, next_look if next_look is not None else LONGEST_PAUSE))
 
     def _seconds_until_next_look(self) -> float | None:
         return self.ledger.news.seconds_until_next_look() if self.policy.polls else None
