@@ -76,6 +76,21 @@ async def test_a_job_from_before_the_claim_is_another_programs(world: World) -> 
     assert (report.bound, report.planned_again) == (0, 1)
 
 
+async def test_a_job_from_before_one_of_two_claims_that_are_looked_up_together_is_not_that_ones(
+    world: World,
+) -> None:
+    """The listing is read from the earlier claim on, so it has the job that was made between them."""
+    world.plan(world.url("pages/1"))
+    world.claim()
+    await world.post(world.url("pages/2"))
+    world.clock.advance(world.policy.clock_skew + 3)
+    world.plan(world.url("pages/2"))
+    world.claim()
+    world.let_grace_pass()
+    report = await world.resolve()
+    assert (report.bound, report.planned_again) == (0, 2)
+
+
 @pytest.mark.parametrize("is_superseded", [False, True], ids=["accepted", "superseded"])
 async def test_a_job_that_another_row_holds_is_not_taken(world: World, is_superseded: bool) -> None:
     """A row of another day holds the URL's only job, and by the clocks that job was made after our claim."""
