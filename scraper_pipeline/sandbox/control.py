@@ -77,14 +77,14 @@ class Control:
         return PlainTextResponse("".join(f"{target}\n" for target in targets))
 
     async def finish_job(self, request: Request) -> Response:
-        """Brings one job, batch or crawl to its end now, also one that never would have ended."""
+        """Brings one job, batch or crawl to its end, also one that never would have ended, and answers after that."""
         sandbox, job_id = self._sandbox, request.path_params["job_id"]
         if job := sandbox.book.get(job_id):
-            sandbox.extraction.finish_now(job)
+            await sandbox.extraction.finish_now(job)
         elif batch := sandbox.batches.get(job_id):
-            self._batch_work.finish_now(batch)
+            await self._batch_work.finish_now(batch)
         elif crawl := sandbox.crawls.get(job_id):
-            self._crawl_work.finish_now(crawl)
+            await self._crawl_work.finish_now(crawl)
         else:
             return PlainTextResponse("There is no such job\n", 404)
         return Response(status_code=204)

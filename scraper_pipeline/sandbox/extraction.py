@@ -80,9 +80,9 @@ class Extraction:
             self._agenda.add(job, at=now + delay)
         return job
 
-    def finish_now(self, job: Job) -> None:
+    async def finish_now(self, job: Job) -> None:
         """Bring a job to its end without further delay, one that never would have included."""
-        self._agenda.add(job)
+        await self._work(job)
 
     async def close(self) -> None:
         await self._agenda.close()

@@ -86,7 +86,7 @@ class SandboxServer:
         self._client.delete("/sandbox/faults").raise_for_status()
 
     def finish_job(self, job_id: str) -> None:
-        """Bring a job to its end now, also one that never would have ended."""
+        """Bring a job to its end, also one that never would have ended; it has ended when this returns."""
         self._client.post(f"/sandbox/jobs/{job_id}/finish").raise_for_status()
 
     @property

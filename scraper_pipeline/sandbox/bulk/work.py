@@ -96,10 +96,9 @@ class BulkWork:
             self._end(job)
         return in_flight
 
-    def finish_now(self, job: BulkJob) -> None:
-        """Bring every page to its end without further delay, those that never would have included."""
-        for item in job.pending.values():
-            self._agenda.add((job, item))
+    async def finish_now(self, job: BulkJob) -> None:
+        """Bring every page that is known to its end without further delay, those that never would have included."""
+        await asyncio.gather(*(self._work((job, item)) for item in job.pending.values()))
 
     async def close(self) -> None:
         await self._agenda.close()
