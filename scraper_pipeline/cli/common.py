@@ -19,7 +19,7 @@ from scraper_pipeline.local.dagster_ui import DagsterError
 from scraper_pipeline.publishing import PublishingError
 from scraper_pipeline.scraper_api import InvalidOptions, ScraperError
 from scraper_pipeline.settings import Settings, SettingsError
-from scraper_pipeline.target_lists import TargetListError
+from scraper_pipeline.target_lists import InvalidTarget, TargetListError, normalise_url
 from scraper_pipeline.traces import TracingError
 from scraper_pipeline.webhook_secrets import WebhookSecretsError
 
@@ -51,6 +51,19 @@ class FloatRange(click.FloatRange):
     """The same for numbers that need not be whole."""
 
     name = "float"
+
+
+class Address(click.types.StringParamType):
+    """A URL as a list of targets takes it, so that a mistyped one is refused before anything is asked of anybody."""
+
+    name = "url"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            normalise_url(value)
+        except InvalidTarget as error:
+            self.fail(str(error), param, ctx)
+        return value
 
 
 def clear_errors(command: Callable[P, T]) -> Callable[P, T]:

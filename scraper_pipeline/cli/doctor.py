@@ -14,6 +14,7 @@ from rich.table import Table
 
 from scraper_pipeline.checkup import Finding, Grade, check_everything
 from scraper_pipeline.cli.common import (
+    Address,
     FloatRange,
     clear_errors,
     confirm,
@@ -41,8 +42,14 @@ def _read_address(_context: click.Context, _option: click.Parameter, value: str)
 @click.option(
     "--live", is_flag=True, help="Extract one page, which is paid, to see how the service spells its answers."
 )
-@click.option("--url", default="https://example.com/", show_default=True, help="The page of --live.")
-@click.option("--webhook-url", help="With --live: a public URL that leads to --listen, to see one delivery.")
+@click.option(
+    "--url", type=Address(), default="https://example.com/", show_default=True, help="The page of --live."
+)
+@click.option(
+    "--webhook-url",
+    type=Address(),
+    help="With --live: a public URL that leads to --listen, to see one delivery.",
+)
 @click.option(
     "--listen",
     default="127.0.0.1:8080",

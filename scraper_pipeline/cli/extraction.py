@@ -5,13 +5,13 @@ import asyncio
 import click
 
 from scraper_pipeline.accounts import open_client
-from scraper_pipeline.cli.common import clear_errors, json_option, print_json
+from scraper_pipeline.cli.common import Address, clear_errors, json_option, print_json
 from scraper_pipeline.scraper_api import ExtractedPage, ExtractOptions
 from scraper_pipeline.settings import load_settings
 
 
 @click.command()
-@click.argument("url")
+@click.argument("url", type=Address())
 @click.option(
     "--format", "page_format", type=click.Choice(["markdown", "html"]), default="markdown", show_default=True
 )

@@ -76,6 +76,8 @@ def status(days: int, account: str | None, as_json: bool) -> None:
     for row in rows:
         table.add_row(*(str(row[str(column.header)]) for column in table.columns))
     out.print(table)
+    if not rows:
+        click.echo("The ledger holds no day yet.")
     for row in rows:
         if row["reasons"]:
             click.echo(
@@ -131,6 +133,7 @@ def audit(sandbox_urls: tuple[str, ...], as_json: bool) -> None:
             with err.status("Comparing with the sandbox's books ..."):
                 books = [job for url in sandbox_urls for job in demonstration.fetch_truth(url)]
                 violations += ledger.audit.check_against(books)
+        is_on_its_way = ledger.progress.has_open_targets()
         unnamed = [one for one in ledger.each if one.scope.account not in named]
         violations += [_forgotten(one.scope.account) for one in unnamed if one.progress.has_open_targets()]
     against = "the ledger and the sandbox" if sandbox_urls else "the ledger"
@@ -140,6 +143,10 @@ def audit(sandbox_urls: tuple[str, ...], as_json: bool) -> None:
         for one in unnamed:
             click.echo(f"The account {one.scope.account} has rows, and nothing names it any more.")
         print_violations(violations)
+        if violations and sandbox_urls and is_on_its_way:
+            click.echo(
+                "Targets are on their way, and the sandbox counts a page as paid before it is stored: ask again after."
+            )
         click.echo(f"Checked {against}: " + (f"{len(violations)} violations." if violations else "clean."))
     sys.exit(1 if violations else 0)
 

@@ -10,6 +10,7 @@ from rich.table import Table
 from scraper_pipeline.accounts import open_accounts
 from scraper_pipeline.cli.accounts import Answers, account_option, ask_accounts, ledger_of
 from scraper_pipeline.cli.common import (
+    Address,
     clear_errors,
     json_option,
     out,
@@ -56,7 +57,12 @@ def _read_time(text: str | None) -> datetime | None:
 
 
 @webhooks.command()
-@click.option("--url", required=True, help="The receiver's public address, ending in /webhooks/geonode.")
+@click.option(
+    "--url",
+    type=Address(),
+    required=True,
+    help="The receiver's public address, ending in /webhooks/geonode.",
+)
 @click.option(
     "--account", metavar="NAME", default="default", show_default=True, help="The account to register on."
 )

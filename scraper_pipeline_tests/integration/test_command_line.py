@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click.testing
+import httpx
 import pytest
 
 from scraper_pipeline.cli import main
-from scraper_pipeline.ledger import Ledger, Target
+from scraper_pipeline.ledger import AcceptedSubmission, Ledger, Target
 from scraper_pipeline.ledger.database import known_revisions
 from scraper_pipeline.sandbox import SandboxConfig, SandboxServer
 from scraper_pipeline.target_lists import read_target_list
@@ -56,6 +57,18 @@ def test_a_page_is_extracted_and_printed(sandbox: SandboxServer) -> None:
     result = _run("extract", f"{sandbox.url}/site/pages/1")
     assert result.exit_code == 0
     assert len(result.stdout) > 200
+
+
+@pytest.mark.parametrize(
+    "command", [("extract",), ("webhooks", "register", "--url"), ("doctor", "--live", "--url")]
+)
+def test_what_is_no_url_is_refused_before_anybody_is_asked(
+    sandbox: SandboxServer, command: tuple[str, ...]
+) -> None:
+    result = _run(*command, "example.com/page")
+    assert result.exit_code == 2
+    assert "this is no http or https URL with a host" in result.stderr
+    assert sum(count for call, count in sandbox.requests().items() if " /v1/" in call) == 0
 
 
 def test_extracting_with_a_wrong_key_names_the_variable(sandbox: SandboxServer) -> None:
@@ -237,6 +250,28 @@ def test_an_audit_that_finds_something_exits_1_and_says_what(tmp_path: Path) -> 
     assert (violation["rule"], violation["target_id"]) == ("stored_has_result", "target-1")
 
 
+def test_an_audit_with_a_sandbox_says_that_pages_are_still_on_their_way(
+    sandbox: SandboxServer, tmp_path: Path
+) -> None:
+    url = f"{sandbox.url}/site/pages/1"
+    headers = {"x-api-key": KEY}
+    with httpx.Client(base_url=sandbox.url, headers=headers, trust_env=False) as service:
+        job_id = (
+            service.post("/v1/extract", json={"url": url, "processing_mode": "async"})
+            .raise_for_status()
+            .json()["job_id"]
+        )
+    sandbox.finish_job(job_id)
+    with Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}") as ledger:
+        ledger.submissions.plan("2026-01-05", [Target("target-1", url)])
+        [claimed] = ledger.submissions.claim("2026-01-05", 1, 60.0)
+        ledger.submissions.record_accepted([AcceptedSubmission(claimed.request_id, job_id)], ledger.clock())
+    result = _run("audit", "--sandbox", sandbox.url)
+    assert result.exit_code == 1
+    assert "paid_is_stored" in result.stdout
+    assert "Targets are on their way" in result.stdout
+
+
 def test_a_migration_tells_the_revision_that_the_ledger_has_now(tmp_path: Path) -> None:
     assert "is up to date." in _run("migrate").stdout
     report = json.loads(_run("migrate", "--json").stdout)
@@ -253,7 +288,9 @@ def test_an_audit_tells_how_far_it_is(tmp_path: Path) -> None:
 
 
 def test_the_status_of_an_empty_ledger_is_told_in_both_forms() -> None:
-    assert "Nothing is on its way." in _run("status").stdout
+    said = _run("status").stdout
+    assert "The ledger holds no day yet." in said
+    assert "Nothing is on its way." in said
     assert json.loads(_run("status", "--json").stdout)["days"] == []
 
 
