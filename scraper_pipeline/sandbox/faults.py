@@ -166,6 +166,8 @@ class Faults(BaseModel):
     """Seconds before a new job appears in the listing."""
     listing_capped_above: int | None = Field(default=None, ge=1)
     """More matches than this are cut off, with `is_capped` true."""
+    results_reversed: bool = False
+    """The pages of batches and crawls are shown in reverse, as by a service that promises no order."""
     expire_results_after: float | None = Field(default=None, ge=0)
     """Seconds after its end at which a job answers `expired_status`."""
     expired_status: Literal[404, 410] = 410

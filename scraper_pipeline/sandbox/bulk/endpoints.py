@@ -103,6 +103,8 @@ class BulkEndpoints:
         shown = [
             item for item in job.items if not item.is_hidden and (item.outcome is not None or not ended_only)
         ]
+        if sandbox.faults.results_reversed:
+            shown.reverse()
         return shown[first : first + query.page_size]
 
     async def cancel(self, request: Request) -> Response:

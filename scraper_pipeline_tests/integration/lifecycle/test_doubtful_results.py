@@ -151,6 +151,24 @@ async def test_runs_that_died_are_no_readings_of_an_empty_page(world: World) -> 
     assert (_charged(world), _states(world)) == (60, {"stored": 60})
 
 
+async def test_a_run_that_goes_on_where_another_ended_meets_another_order_and_takes_nothing_for_missing(
+    world: World,
+) -> None:
+    await world.submit(*world.urls(100))
+    _bring_news(world)
+    world.patient(pages_at_once=1)
+
+    def read_the_first_page_and_die() -> None:
+        outcomes = world.settlement().outcomes()
+        world.ledger.outcomes.commit(next(outcomes))
+
+    world.in_thread(read_the_first_page_and_die)
+    assert _states(world) == {"accepted": 50, "stored": 50}
+    world.service.set_faults(results_reversed=True)
+    await world.bring_to_an_end()
+    assert (_charged(world), _states(world)) == (100, {"stored": 100})
+
+
 async def test_a_lost_batch_of_which_the_only_page_comes_empty_is_not_paid_again(world: World) -> None:
     await _lose(world, *world.urls(50))
     world.await_batches()
