@@ -15,7 +15,7 @@ from scraper_pipeline.sandbox import SandboxConfig, SandboxServer
 from scraper_pipeline.scraper_api import RetryPolicy, ScraperClient, Unauthorized
 from scraper_pipeline_tests.integration.lifecycle.world import DAY, QUICK
 
-POLICY = replace(QUICK, settle_lease=8.0, drain_quiet=0.5)
+POLICY = replace(QUICK, settle_lease=8.0, drain_quiet=10.0)
 
 
 @dataclass
@@ -149,7 +149,7 @@ def test_an_account_whose_other_has_news_after_both_were_quiet_is_not_left_behin
     one, other = parties
     for party in parties:
         party.service.set_faults(never_finish=True)
-    one.submit("pages/1", "pages/2", "pages/3", "pages/4")
+    one.submit("pages/1", "pages/2")
     other.submit("pages/9")
 
     def finish(party: Party, path: str) -> None:
@@ -158,25 +158,28 @@ def test_an_account_whose_other_has_news_after_both_were_quiet_is_not_left_behin
                 party.service.finish_job(job["job_id"])
                 party.ledger.news.record([job["job_id"]], Channel.WEBHOOK)
 
-    # The first account is quiet once, and then at work all the time; the second is quiet, too, and then has its news.
-    hasty, patient = (replace(POLICY, drain_quiet=seconds, polls=False) for seconds in (1.5, 3.0))
-    drain = Drain({"default": one.settlement(hasty), "research": other.settlement(patient)})
-    timers = [
-        threading.Timer(seconds, finish, moment)
-        for seconds, moment in (
-            (3.3, (one, "pages/1")),
-            (4.3, (one, "pages/2")),
-            (5.3, (one, "pages/3")),
-            (5.6, (other, "pages/9")),
-            (6.3, (one, "pages/4")),
-        )
-    ]
-    for timer in timers:
-        timer.start()
-    for chunk in drain.outcomes():
+    hasty, patient = (replace(POLICY, drain_quiet=seconds, polls=False) for seconds in (0.1, 60.0))
+    first, second = one.settlement(hasty), other.settlement(patient)
+
+    class Watched(Drain):
+        """First the one account is quiet, then the other; after that the one has news at last."""
+
+        def _goes_on(self, name: str) -> bool:
+            first.policy, second.policy = patient, hasty
+            if name == "research":
+                finish(one, "pages/1")
+            return super()._goes_on(name)
+
+    chunks = 0
+    for chunk in Watched({"default": first, "research": second}).outcomes():
         commit(one.ledger, chunk)
-    for timer in timers:
-        timer.join()
+        chunks += 1
+        if chunks == 1:
+            second.policy = patient
+            finish(other, "pages/9")
+        if other.is_settled and not one.is_settled:
+            finish(one, "pages/2")
+    assert chunks == 3
     assert other.is_settled
     assert one.is_settled
 

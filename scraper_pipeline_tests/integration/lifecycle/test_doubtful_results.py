@@ -44,7 +44,8 @@ def world_clock() -> SetClock:
 @pytest.fixture
 def service(world_clock: SetClock, request: pytest.FixtureRequest) -> Iterator[SandboxServer]:
     """Crawls come across pages that never answer: these are given up soon."""
-    config = SandboxConfig(min_delay=0.0, max_delay=0.02, fetch_timeout=3.0, **getattr(request, "param", {}))
+    ordered = {"fetch_timeout": 3.0, **getattr(request, "param", {})}
+    config = SandboxConfig.model_validate({"min_delay": 0.0, "max_delay": 0.02, **ordered})
     with SandboxServer(config, clock=world_clock.for_service) as server:
         yield server
 
@@ -254,6 +255,7 @@ async def test_a_given_up_job_of_many_pages_is_asked_before_it_is_submitted_agai
     assert (report.planned, report.running) == (0, given_up)
 
 
+@pytest.mark.parametrize("service", [{"fetch_timeout": 30.0}], indirect=True)
 async def test_a_target_that_can_not_be_asked_about_holds_up_no_other_resubmission(world: World) -> None:
     world.service.set_faults(false_gzip={"url_contains": "pages/1"})
     await world.submit(world.url("pages/1"), world.url("broken/1"))

@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -74,21 +75,23 @@ def test_a_chunk_that_meets_an_outage_is_an_error_and_is_settled_later(
 
 
 def test_jobs_whose_acceptance_could_not_be_recorded_are_found_again(
-    world: World, own_server: EphemeralPostgres
+    world: World, own_server: EphemeralPostgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.plan(*world.urls(6))
-    world.service.set_faults(latency={"on": "post", "seconds": 0.6})
+    store = type(world.ledger.submissions)
+    record = store.record_accepted
 
-    async def submit_into_an_outage() -> None:
-        submission = asyncio.create_task(world.submit())
-        await asyncio.sleep(0.15)  # every post takes twice as long
-        await asyncio.to_thread(own_server.stop, how=signal.SIGQUIT)
-        await submission
+    def record_into_an_outage(*arguments, **named):
+        while world.posts() < 6:
+            time.sleep(0.01)
+        own_server.stop(how=signal.SIGQUIT)
+        return record(*arguments, **named)
 
-    with pytest.raises((OperationalError, ExceptionGroup)):
-        asyncio.run(submit_into_an_outage())
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "record_accepted", record_into_an_outage)
+        with pytest.raises((OperationalError, ExceptionGroup)):
+            asyncio.run(world.submit())
     own_server.start()
-    world.service.clear_faults()
     assert world.ledger.progress.of(DAY).sending == 6
     world.let_grace_pass()
     asyncio.run(world.resolve())

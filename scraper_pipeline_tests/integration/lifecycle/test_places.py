@@ -1,5 +1,6 @@
 """Submission by the account's places against a real service: nothing is sent that would only be refused."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -34,6 +35,22 @@ def _most_at_once(world: World) -> int:
     return most
 
 
+def _places(world: World, read: Callable[[], Awaitable[ConcurrencyUsage]] | None = None) -> Places:
+    """Places whose waits cost no time, read from the service unless told otherwise."""
+
+    async def ask() -> ConcurrencyUsage:
+        async with world.client() as client:
+            return await client.get_concurrency()
+
+    return Places(
+        read or ask,
+        world.policy,
+        monotonic=world.clock.monotonic,
+        sleep=world.skip_ahead,
+        chance=world.chance,
+    )
+
+
 async def test_no_more_jobs_are_sent_than_the_account_has_places_for(world: World) -> None:
     world.service.set_faults(work_concurrency=5)
     report = await world.submit(*world.urls(23))
@@ -52,7 +69,10 @@ async def test_where_no_place_becomes_free_the_rest_stays_planned_and_the_report
     told: list[set[Bound]] = []
     world.patient(run_lease=0.3)
     report = await world.submit(
-        *world.urls(8), seconds=1.0, on_chunk=lambda report: told.append(set(report.held_by))
+        *world.urls(8),
+        seconds=60.0,
+        places=_places(world),
+        on_chunk=lambda report: told.append(set(report.held_by)),
     )
     assert (report.accepted, report.held_by, report.limited) == (3, {Bound.PLACES}, False)
     assert (world.ledger.progress.of(DAY).planned, world.ledger.progress.of(DAY).sending) == (5, 0)
@@ -66,7 +86,7 @@ async def test_crawls_need_a_place_too(world: World) -> None:
     await world.submit(world.url("pages/1"))
     crawl = Target("crawl", world.url("pages/2"), {"limit": 2, "depth": 1}, is_crawl=True)
     world.ledger.submissions.plan(DAY, [crawl])
-    report = await world.submit(seconds=0.5)
+    report = await world.submit(seconds=60.0, places=_places(world))
     assert (report.held_by, _requests(world, "POST /v1/crawl")) == ({Bound.PLACES}, 0)
 
 
@@ -132,9 +152,10 @@ async def test_batches_are_not_held_back_by_the_figure_and_what_stands_before_th
         ],
     )
     world.service.set_faults(never_finish=True)
-    sandbox_is_full = Places(_full, world.policy, monotonic=world.clock.monotonic, chance=world.chance)
     report = await world.submit(
-        *(world.url(f"pages/{number}") for number in range(10, 80)), seconds=0.6, places=sandbox_is_full
+        *(world.url(f"pages/{number}") for number in range(10, 80)),
+        seconds=60.0,
+        places=_places(world, _full),
     )
     assert (report.accepted, report.held_by, _requests(world, BATCH)) == (70, {Bound.PLACES}, 1)
     states = {row.url: row.state for row in rows(world.ledger, select(submissions))}
@@ -146,10 +167,12 @@ async def _full() -> ConcurrencyUsage:
 
 
 async def test_once_the_service_has_refused_a_batch_for_want_of_places_batches_wait(world: World) -> None:
-    world.patient(submission_mode="auto", largest_batch=50, send_lease=1.0)
+    world.patient(submission_mode="auto", largest_batch=50)
     world.service.set_faults(work_concurrency=1, never_finish=True)
     await world.submit(world.url("pages/1"))
-    report = await world.submit(*(world.url(f"pages/{number}") for number in range(2, 102)), seconds=4.0)
+    report = await world.submit(
+        *(world.url(f"pages/{number}") for number in range(2, 102)), seconds=60.0, places=_places(world)
+    )
     assert (report.accepted, report.held_by) == (0, {Bound.PLACES})
     refused = _requests(world, BATCH)
     assert refused >= 1
@@ -164,11 +187,10 @@ async def test_once_the_service_has_refused_a_batch_for_want_of_places_batches_w
 
 async def test_a_single_job_that_is_refused_for_want_of_places_fails_no_run(world: World) -> None:
     """Somebody else took the place between our look and our request."""
-    world.patient(send_lease=1.0)
     world.service.set_faults(
         rate_limit_429={"on": "post", "code": "WORK_CONCURRENCY_LIMITED", "retry_after": None, "count": 4}
     )
-    report = await world.submit(world.url("pages/1"), seconds=10.0)
+    report = await world.submit(world.url("pages/1"), seconds=60.0, places=_places(world))
     assert report.accepted == 1
     assert report.errors["Throttled"] >= 1
 

@@ -246,14 +246,14 @@ async def test_a_service_whose_clock_is_minutes_off_hides_no_job(
 
 
 async def test_pollers_take_turns_and_rest_in_proportion_to_what_they_asked(world: World) -> None:
-    world.patient(status_requests_per_second=0.1)
+    world.patient(status_requests_per_second=0.01)
     world.service.set_faults(never_finish=True)
     await _submit(world, *world.urls(3))
     assert (await world.poll()).requests == 1
     for _ in range(3):
-        world.clock.advance(1)
-        assert (await world.poll()).requests == 0, "one request in ten seconds is the rate"
-    world.clock.advance(8)
+        world.clock.advance(10)
+        assert (await world.poll()).requests == 0, "one request in a hundred seconds is the rate"
+    world.clock.advance(80)
     assert (await world.poll()).requests == 1
 
 

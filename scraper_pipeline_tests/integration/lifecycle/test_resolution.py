@@ -68,7 +68,7 @@ async def test_rows_of_one_run_are_told_apart_by_their_urls(world: World) -> Non
 
 async def test_a_job_from_before_the_claim_is_another_programs(world: World) -> None:
     await world.post(world.url("pages/1"))
-    world.clock.advance(world.policy.clock_skew + 3)
+    world.clock.advance(world.policy.clock_skew + 30)
     world.plan(world.url("pages/1"))
     world.claim()
     world.let_grace_pass()
@@ -83,7 +83,7 @@ async def test_a_job_from_before_one_of_two_claims_that_are_looked_up_together_i
     world.plan(world.url("pages/1"))
     world.claim()
     await world.post(world.url("pages/2"))
-    world.clock.advance(world.policy.clock_skew + 3)
+    world.clock.advance(world.policy.clock_skew + 30)
     world.plan(world.url("pages/2"))
     world.claim()
     world.let_grace_pass()

@@ -58,8 +58,8 @@ IMPATIENT = RetryPolicy(
     first_wait=0.01,
     longest_wait=0.02,
     longest_retry_after=0.05,
-    request_seconds=5.0,
-    least_request_seconds=0.2,
+    request_seconds=60.0,
+    least_request_seconds=5.0,
 )
 
 
@@ -91,6 +91,7 @@ class World:
     service: SandboxServer
     clock: WorldClock
     policy: LifecyclePolicy = QUICK
+    retries: RetryPolicy = IMPATIENT
     max_body_bytes: int = 32 * 1024 * 1024
     chance: random.Random = field(default_factory=lambda: random.Random(7))
 
@@ -108,8 +109,9 @@ class World:
         return ScraperClient(
             host=self.service.url,
             api_key="k",
-            policy=IMPATIENT,
+            policy=self.retries,
             monotonic=self.clock.monotonic,
+            sleep=self.skip_ahead,
             utc_now=self.clock.now,
             max_body_bytes=self.max_body_bytes,
         )
@@ -171,6 +173,10 @@ class World:
                 chance=self.chance,
                 **options,
             )
+
+    async def skip_ahead(self, seconds: float) -> None:
+        """Wait without losing time, as what asks the service does here."""
+        self.clock.advance(seconds)
 
     def settlement(self, *days: str, sleep: Callable[[float], object] | None = None) -> Settlement:
         def skip_ahead(seconds: float) -> None:
