@@ -6,6 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/scraper-pipeline
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Images of Python like to forbid it; then every process of a run compiles all its sources anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 CHECKED := scraper_pipeline scraper_pipeline_tests docs examples $(wildcard benchmarks)
 SUITES := scraper_pipeline_tests/end_to_end scraper_pipeline_tests/integration scraper_pipeline_tests/unit

@@ -1,5 +1,6 @@
 """The sandbox as a server: in a thread for tests, or in the foreground for the command."""
 
+import asyncio
 import socket
 import threading
 import time
@@ -29,7 +30,7 @@ class SandboxServer:
         self._config = config or SandboxConfig()
         self._clock = clock
         self._port = port
-        self._server: uvicorn.Server | None = None
+        self._server: _PromptServer | None = None
         self._thread: threading.Thread | None = None
         self._control: httpx.Client | None = None
         self.url = ""
@@ -38,7 +39,7 @@ class SandboxServer:
     def __enter__(self) -> Self:
         listener = _listen(_LOOPBACK, self._port)
         self.url = _url_of(listener)
-        self._server = _server(self._config, self._clock)
+        self._server = _PromptServer(_options(self._config, self._clock))
         self._thread = threading.Thread(
             target=self._server.run, args=([listener],), name="sandbox", daemon=True
         )
@@ -57,7 +58,7 @@ class SandboxServer:
         if self._control is not None:
             self._control.close()
         if self._server is not None and self._thread is not None:
-            self._server.should_exit = True
+            self._server.end()
             self._thread.join(timeout=10)
 
     def truth(self) -> dict[str, Any]:
@@ -101,6 +102,38 @@ class SandboxServer:
         return answer.json()
 
 
+class _PromptServer(uvicorn.Server):
+    """Ends as soon as it is told to, and cuts what is open, where uvicorn looks ten times a second and waits.
+
+    That is a fifth of a second for each of a thousand tests.
+    """
+
+    def __init__(self, options: uvicorn.Config) -> None:
+        super().__init__(options)
+        self._is_over = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def end(self) -> None:
+        """May be called from any thread, once it has started."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._is_over.set)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        await super().startup(sockets)
+
+    async def main_loop(self) -> None:
+        await self.on_tick(0)
+        await self._is_over.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for listener in (*self.servers, *(sockets or ())):
+            listener.close()
+        for connection in [*self.server_state.connections]:
+            connection.transport.abort()
+        await self.lifespan.shutdown()
+
+
 def serve(
     config: SandboxConfig | None = None,
     *,
@@ -116,7 +149,7 @@ def serve(
     """
     listener = _listen(host, port)
     url = _url_of(listener)
-    server = _server(config or SandboxConfig(), None)
+    server = uvicorn.Server(_options(config or SandboxConfig(), None))
     announce(url)
     if ready_file is not None:
         _write_whole(ready_file, f"{url}\n")
@@ -143,8 +176,8 @@ def _url_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _server(config: SandboxConfig, clock: Clock | None) -> uvicorn.Server:
-    options = uvicorn.Config(
+def _options(config: SandboxConfig, clock: Clock | None) -> uvicorn.Config:
+    return uvicorn.Config(
         create_app(config, clock=clock),
         http=CuttableProtocol,
         log_level="warning",
@@ -156,7 +189,6 @@ def _server(config: SandboxConfig, clock: Clock | None) -> uvicorn.Server:
         timeout_keep_alive=75,
         timeout_graceful_shutdown=1,
     )
-    return uvicorn.Server(options)
 
 
 def _write_whole(path: Path, text: str) -> None:

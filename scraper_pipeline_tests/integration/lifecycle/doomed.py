@@ -26,7 +26,7 @@ def start(world: World, ledger_url: str, days: Sequence[str], moment: str = "") 
 
 def await_end(process: BaseProcess) -> int | None:
     """The exit code of a run, negative for a signal."""
-    process.join(30)
+    process.join(100)
     if process.is_alive():
         process.kill()
         process.join()
