@@ -22,7 +22,8 @@ from scraper_pipeline.ledger.schema import processed_events, quarantine
 
 SECRET = "geheim-9f3c51"
 PATH = "/webhooks/geonode"
-_START_SECONDS = 30.0
+_START_SECONDS = 90.0
+_PATIENCE_SECONDS = 30.0
 _STOP_SECONDS = 30.0
 
 
@@ -146,6 +147,8 @@ class ReceiverProcess:
             str(self.port),
             "--ready-file",
             str(ready),
+            "--commit-timeout",
+            "15",  # unless the options say otherwise: a busy machine may stall for seconds
         ]
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen([*command, *self._options], stdout=log, stderr=log)
@@ -214,6 +217,14 @@ class ReceiverProcess:
 
     def deliver(self, job_id: str, **changes: Any) -> Answer:
         return self.post(envelope(job_id, **changes))
+
+    def post_until_taken(self, body: bytes) -> Answer:
+        """Deliver a body as senders do, who come again when they are told to."""
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while (answer := self.post(body)).status == 503:
+            assert time.monotonic() < deadline, self.log()
+            time.sleep(0.05)
+        return answer
 
     def get(self, path: str) -> Answer:
         with self.connect() as connection:

@@ -49,9 +49,9 @@ bodies = st.binary(max_size=300) | st.builds(
 )  # fmt: skip
 
 
-def exchange(receiver: ReceiverProcess, head: bytes, body: bytes) -> Answer | None:
+def exchange(receiver: ReceiverProcess, head: bytes, body: bytes, timeout: float = 0.5) -> Answer | None:
     """The answer, or None if the connection was closed without one, or the request never ended."""
-    with receiver.connect(timeout=0.5) as connection, contextlib.suppress(ConnectionError, TimeoutError):
+    with receiver.connect(timeout) as connection, contextlib.suppress(ConnectionError, TimeoutError):
         connection.send(head + body)
         return connection.read_answer()
     return None
@@ -93,7 +93,7 @@ def test_any_signed_body_is_kept_or_quarantined(
         if name not in ("Transfer-Encoding", "Content-Encoding", "Expect", "Connection", "Upgrade")
     }
     framed |= {"Content-Length": b"%d" % len(body), "X-Webhook-Signature": sign(body).encode()}
-    answer = exchange(receiver, head_of("POST", PATH, framed), body)
+    answer = exchange(receiver, head_of("POST", PATH, framed), body, timeout=20)
     assert answer is not None
     assert (answer.status, answer.outcome in ("accepted", "duplicate", "quarantined")) == (200, True)
 
@@ -114,7 +114,7 @@ def test_no_change_of_a_signed_body_leaves_a_row(
     if not in_signature:
         sent[place % len(body)] ^= change
     head = head_of("POST", PATH, {"Content-Length": b"%d" % len(body), "X-Webhook-Signature": signature})
-    answer = exchange(receiver, head, bytes(sent))
+    answer = exchange(receiver, head, bytes(sent), timeout=20)
     assert answer is not None
     assert answer.status == 401
 

@@ -108,7 +108,8 @@ def test_broken_off_bodies_give_their_room_back(own_receiver: ReceiverProcess) -
             connection.send(PIECE[: 64 * 1024])
     job_id = new_job_id()
     body = b'{"job_id":"%s","text":"' % job_id.encode() + PIECE * 10 + b'"}'
-    assert own_receiver.post(body).outcome == "accepted"
+    assert own_receiver.post_until_taken(body).status == 200
+    assert job_id in own_receiver.jobs()
 
 
 def test_bodies_sent_at_once_share_one_budget(own_receiver: ReceiverProcess) -> None:
