@@ -178,7 +178,7 @@ class Pipeline:
         return touched
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 20.0) -> None:
+def wait_for(condition: Callable[[], object], seconds: float = 60.0) -> None:
     """Return once the condition holds."""
     end = time.monotonic() + seconds
     while not condition():

@@ -7,7 +7,9 @@ import dagster as dg
 import pytest
 from sqlalchemy import make_url
 
+from scraper_pipeline.accounts import client
 from scraper_pipeline.ledger.schema import run_leases
+from scraper_pipeline.scraper_api import ScraperClient
 from scraper_pipeline_tests.integration.dagster.conftest import API_KEY
 from scraper_pipeline_tests.integration.dagster.driving import (
     DAY,
@@ -99,12 +101,12 @@ def test_a_host_that_refuses_connections_leaves_everything_planned(
 def test_a_host_that_never_answers_leaves_nothing_that_is_not_looked_up_before_it_is_sent_again(
     pipeline: Pipeline, silent_host: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SCRAPER_SEND_LEASE_SECONDS", "6")
     pipeline.ask_for(*TEN)
     monkeypatch.setenv("GEONODE_SCRAPER_HOST", silent_host)
 
     message = _the_message(pipeline)
 
+    monkeypatch.setattr(client, "ScraperClient", ScraperClient)  # which is as patient as ever
     assert "Nothing is lost" in message
     assert pipeline.progress().sending == 10, "whether jobs were made is not known"
     monkeypatch.setenv("GEONODE_SCRAPER_HOST", pipeline.sandbox.url)

@@ -69,7 +69,7 @@ def test_jobs_that_have_ended_are_found_by_listing_and_without_fetching_their_co
 
 
 def _until_ended(pipeline: Pipeline) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while any(job["status"] != "completed" for job in pipeline.jobs()):
         assert time.monotonic() < end
         time.sleep(0.02)
@@ -104,13 +104,12 @@ def test_no_submit_run_is_asked_for_while_another_has_a_heartbeat(planned: Pipel
 def test_work_whose_run_failed_is_asked_for_again_under_another_key(
     with_news: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(run_requests, "BUCKET_SECONDS", 1e12)  # no time goes by
     (first,) = _run_keys(with_news.tick())
     with_news.end_request_leases()
     (same,) = _run_keys(with_news.tick())
     with_news.end_request_leases()
-    monkeypatch.setattr(
-        run_requests, "BUCKET_SECONDS", run_requests.BUCKET_SECONDS / 1e6
-    )  # as if time had gone by
+    monkeypatch.setattr(run_requests, "BUCKET_SECONDS", 1e-4)  # as if time had gone by
     (another,) = _run_keys(with_news.tick())
     assert first == same, "Dagster drops a request whose key it has seen"
     assert another != first
@@ -258,7 +257,7 @@ def test_an_idle_ledger_makes_no_requests_and_needs_no_key(
     assert pipeline.requests() == requests
 
 
-@pytest.mark.usefixtures("impatient_client")
+@pytest.mark.usefixtures("hasty_client")
 @on_sqlite
 def test_a_service_that_cannot_be_reached_is_a_failed_tick_and_never_a_skip(
     with_news: Pipeline, refusing_host: str, monkeypatch: pytest.MonkeyPatch
@@ -274,7 +273,7 @@ def test_a_service_that_cannot_be_reached_is_a_failed_tick_and_never_a_skip(
     assert with_news.asked() == {(SETTLE, DAY)}
 
 
-@pytest.mark.usefixtures("impatient_client")
+@pytest.mark.usefixtures("hasty_client")
 @pytest.mark.parametrize(
     "faults",
     [{"list_500": True}, {"unauthorized": True}, {"cut_before": True}],
@@ -301,7 +300,7 @@ def test_a_service_that_never_answers_fails_the_tick_well_before_dagsters_own_li
     began = time.monotonic()
     with pytest.raises(dg.Failure, match="did not answer"):
         with_news.tick()
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
 
 
 @on_sqlite

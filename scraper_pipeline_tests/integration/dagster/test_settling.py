@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import dagster as dg
+import pytest
 
 from scraper_pipeline.assets import ASSETS, CHECKS
 from scraper_pipeline.definitions import defs
@@ -151,6 +152,7 @@ def test_materialising_a_finished_day_again_changes_nothing(pipeline: Pipeline) 
     assert pipeline.requests() == requests, "there is nothing to ask the service for"
 
 
+@pytest.mark.timeout(240)
 def test_two_settle_runs_at_once_store_everything_once(pipeline: Pipeline) -> None:
     pipeline.ask_for(*(f"pages/{number}" for number in range(1, 151)), "broken/1", "broken/2")
     pipeline.submit()
@@ -167,6 +169,7 @@ def test_two_settle_runs_at_once_store_everything_once(pipeline: Pipeline) -> No
     assert pipeline.audit() == []
 
 
+@pytest.mark.timeout(240)
 def test_two_submit_runs_at_once_submit_every_target_once(pipeline: Pipeline) -> None:
     pipeline.ask_for(*(f"pages/{number}" for number in range(1, 201)))
 
@@ -192,7 +195,7 @@ def _at_once(
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(110)
     assert len(ended) == times
     return ended
 

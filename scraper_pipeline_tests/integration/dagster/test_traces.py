@@ -79,6 +79,7 @@ def traced(collector: Collector, environment: pytest.MonkeyPatch) -> Iterator[Co
     """Tracing is on, and off again afterwards for the tests that come in the same process."""
     environment.setenv("SCRAPER_TRACES", "otlp")
     environment.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+    environment.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "60")  # a busy machine may stall for seconds
     environment.setattr(trace, "_TRACER_PROVIDER_SET_ONCE", Once())
     environment.setattr(trace, "_TRACER_PROVIDER", None)
     yield collector
@@ -144,6 +145,7 @@ def test_a_collector_that_is_away_holds_nothing_up(
     pipeline: Pipeline, traced: Collector, environment: pytest.MonkeyPatch, refusing_host: str
 ) -> None:
     environment.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", refusing_host)
+    environment.delenv("OTEL_EXPORTER_OTLP_TIMEOUT")
     pipeline.ask_for("pages/1")
     began = time.monotonic()
     assert pipeline.submit().success
