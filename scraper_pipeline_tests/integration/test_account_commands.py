@@ -25,14 +25,17 @@ from scraper_pipeline_tests.integration.ledger.driving import rows
 from scraper_pipeline_tests.integration.receiver.receiving import PATH, ReceiverProcess
 
 KEYS = {"default": "key-d3fa017", "research": "key-re5ea7c4"}
-TODAY = f"{datetime.now(UTC):%Y-%m-%d}"
 
 
 @pytest.fixture(scope="module")
 def services() -> Iterator[dict[str, SandboxServer]]:
     """A service for each account, which takes that account's key alone."""
     servers = {
-        name: SandboxServer(SandboxConfig.model_validate({"api_key": key, "min_delay": 0, "max_delay": 0.1}))
+        name: SandboxServer(
+            SandboxConfig.model_validate(
+                {"api_key": key, "min_delay": 0, "max_delay": 0.1, "fetch_timeout": 60}
+            )
+        )
         for name, key in KEYS.items()
     }
     with servers["default"], servers["research"]:
@@ -95,24 +98,25 @@ def before(accounts: Accounts, folder: Path) -> Before:
     url = f"http://127.0.0.1:{receiver.port}{PATH}"
     _run("webhooks", "register", "--url", url)
     _run("webhooks", "register", "--url", url, "--account", "research")
+    today = f"{datetime.now(UTC):%Y-%m-%d}"
     told = Before(
         _as_json("plan"),
         _as_json("plan", "--account", "research"),
-        _as_json("plan", "--since", TODAY),
+        _as_json("plan", "--since", today),
         _as_json("webhooks", "list"),
     )
     for one in lists_of(load_settings()):
-        targets = [entry for entry in one.read(date.fromisoformat(TODAY)) if isinstance(entry, Target)]
-        accounts[one.account].ledger.submissions.plan(TODAY, targets, one.terms)
+        targets = [entry for entry in one.read(date.fromisoformat(today)) if isinstance(entry, Target)]
+        accounts[one.account].ledger.submissions.plan(today, targets, one.terms)
     with receiver:
         for account in accounts:
-            asyncio.run(_submit(accounts, account.name))
-        end = time.monotonic() + 20
+            asyncio.run(_submit(accounts, account.name, today))
+        end = time.monotonic() + 60
         while len(rows(accounts.ledger, select(processed_events))) < 4:
             assert time.monotonic() < end, receiver.log()
             time.sleep(0.05)
     drain = Drain(
-        {one.name: Settlement(one.ledger, one.open_client, [TODAY], one.policy()) for one in accounts}
+        {one.name: Settlement(one.ledger, one.open_client, [today], one.policy()) for one in accounts}
     )
     for chunk in drain.outcomes():
         for outcome in chunk:
@@ -120,10 +124,10 @@ def before(accounts: Accounts, folder: Path) -> Before:
     return told
 
 
-async def _submit(accounts: Accounts, name: str) -> None:
+async def _submit(accounts: Accounts, name: str, day: str) -> None:
     one = accounts[name]
     async with one.open_client() as client:
-        await submit_jobs(one.ledger, client, TODAY, one.policy())
+        await submit_jobs(one.ledger, client, day, one.policy())
 
 
 def _run(*arguments: str, code: int = 0) -> str:

@@ -20,7 +20,7 @@ KEY = "key-5c0ffee5ecre7"
 
 @pytest.fixture
 def sandbox() -> Iterator[SandboxServer]:
-    with SandboxServer(SandboxConfig(min_delay=0, max_delay=0)) as server:
+    with SandboxServer(SandboxConfig(min_delay=0, max_delay=0, fetch_timeout=60)) as server:
         yield server
 
 
@@ -255,7 +255,7 @@ def test_an_audit_with_a_sandbox_says_that_pages_are_still_on_their_way(
 ) -> None:
     url = f"{sandbox.url}/site/pages/1"
     headers = {"x-api-key": KEY}
-    with httpx.Client(base_url=sandbox.url, headers=headers, trust_env=False) as service:
+    with httpx.Client(base_url=sandbox.url, headers=headers, trust_env=False, timeout=60) as service:
         job_id = (
             service.post("/v1/extract", json={"url": url, "processing_mode": "async"})
             .raise_for_status()

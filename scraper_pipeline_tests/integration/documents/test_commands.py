@@ -18,7 +18,7 @@ _FOLLOWED = [page for page in DOCUMENTS if is_followed(page)]
 
 @pytest.fixture
 def sandbox() -> Iterator[SandboxServer]:
-    with SandboxServer(SandboxConfig(seed=1, min_delay=0, max_delay=0)) as server:
+    with SandboxServer(SandboxConfig(seed=1, min_delay=0, max_delay=0, fetch_timeout=60)) as server:
         yield server
 
 

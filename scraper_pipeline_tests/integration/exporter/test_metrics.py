@@ -38,7 +38,7 @@ def ledger(fresh_url: str) -> Iterator[Ledger]:
 
 def scrape(ledger: Ledger, limits: dict[str, Limits] | None = None) -> Samples:
     with serving(LedgerCollector(ledger, lambda: limits or {}), "127.0.0.1", 0) as port:
-        text = httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False).text
+        text = httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False, timeout=60).text
     return read(text)
 
 
@@ -92,7 +92,7 @@ def test_an_account_is_shown_as_soon_as_it_has_a_row_and_with_the_limits_of_the_
     with serving(LedgerCollector(ledger, lambda: limits), "127.0.0.1", 0) as port:
 
         def seen() -> Samples:
-            return read(httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False).text)
+            return read(httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False, timeout=60).text)
 
         assert ("scraper_quarantined", "research") not in seen()
         accept(ledger.of_account("research"), f"{SITE}/1")
@@ -119,7 +119,7 @@ def test_the_command_serves_until_it_is_told_to_stop(fresh_sqlite_url: str, tmp_
         match = re.search(r"http://127\.0\.0\.1:(\d+)/metrics", served.stderr.readline())
         assert match
         port = match[1]
-        assert read(httpx.get(match[0], trust_env=False).text)["scraper_ledger_up",] == 1
+        assert read(httpx.get(match[0], trust_env=False, timeout=60).text)["scraper_ledger_up",] == 1
         taken = subprocess.run([*command, "--port", port], env=environ, capture_output=True, text=True)
         assert (taken.returncode, "can't be listened on" in taken.stderr) == (1, True)
         served.send_signal(signal.SIGTERM)

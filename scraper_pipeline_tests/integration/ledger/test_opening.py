@@ -21,7 +21,7 @@ from scraper_pipeline_tests.integration.lifecycle import doomed
 
 
 def _open_and_plan(url: str, number: int, start: Barrier) -> None:
-    start.wait(30)
+    start.wait(90)
     with Ledger.open(url) as ledger:
         plan(ledger, f"https://site.test/{number}")
 
@@ -36,7 +36,7 @@ def test_many_processes_open_a_fresh_database_at_once(ledger_url: str) -> None:
     for process in processes:
         process.start()
     for process in processes:
-        process.join(60)
+        process.join(100)
     assert [process.exitcode for process in processes] == [0] * 6
     for process in processes:
         process.close()
