@@ -14,7 +14,7 @@ import psutil
 
 from scraper_pipeline.assets import CHECKS
 from scraper_pipeline.ledger import Ledger, Progress, Violation
-from scraper_pipeline.local.dagster_ui import DagsterUi
+from scraper_pipeline.local.dagster_ui import DagsterError, DagsterUi
 from scraper_pipeline.local.demo import fetch_truth
 
 ENDED = ("SUCCESS", "FAILURE", "CANCELED")
@@ -205,13 +205,13 @@ def wait_for(
     what: str = "it",
     describe: Callable[[], object] = lambda: "",
 ) -> None:
-    """Return once the condition holds. A server that is being killed or started may not answer in between."""
+    """Return once the condition holds. A server that is being killed or started may answer amiss, or not at all."""
     end = time.monotonic() + seconds
     while True:
         try:
             if condition():
                 return
-        except httpx.TransportError:
+        except (httpx.HTTPError, DagsterError):
             pass
         assert time.monotonic() < end, f"waited {seconds:g} s in vain for {what} {describe()}"
         time.sleep(0.2)

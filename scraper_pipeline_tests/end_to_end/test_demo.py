@@ -24,7 +24,7 @@ def installed(tmp_path: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(tmp_path / "installed"), "MARK_OF_THIS_TEST": uuid.uuid4().hex}
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(480)
 def test_the_demo_stores_every_page_that_the_service_extracted_and_ends_all_its_processes(
     installed: dict[str, str], tmp_path: Path
 ) -> None:
@@ -38,10 +38,10 @@ def test_the_demo_stores_every_page_that_the_service_extracted_and_ends_all_its_
         "--pages",
         str(PAGES),
         "--timeout",
-        "180",
+        "400",
     ]
 
-    ended = subprocess.run(command, cwd=folder, env=installed, capture_output=True, text=True, timeout=220)
+    ended = subprocess.run(command, cwd=folder, env=installed, capture_output=True, text=True, timeout=440)
 
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert processes_with("MARK_OF_THIS_TEST", installed["MARK_OF_THIS_TEST"]) == []

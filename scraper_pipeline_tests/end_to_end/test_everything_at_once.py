@@ -27,7 +27,7 @@ DAY = "2026-01-05"
 BACKFILLED = (DAY, "2026-01-06", "2026-01-07")  # nothing was planned for the other two
 ASSETS = ("submitted_jobs", "stored_results", "dead_letters")
 PROCESSES = 3
-START_SECONDS = 120
+START_SECONDS = 240
 
 ORDINARY = [f"pages/{number}" for number in range(10, 50)]
 HELD = [f"pages/{number}" for number in range(60, 78)]
@@ -36,7 +36,7 @@ PATHS = [*ORDINARY, *HELD, *BROKEN]
 FAULTS = {"never_finish": [{"url_contains": "/site/pages/6"}, {"url_contains": "/site/pages/7"}]}
 
 # Longer than the backfill takes to begin, so that whoever settles stays until the day is settled.
-QUIET_SECONDS = 150.0
+QUIET_SECONDS = 400.0
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def observer(postgres_server: EphemeralPostgres, tmp_path: Path) -> Iterator[Obs
 @contextmanager
 def _running(folder: Path, environ: dict[str, str]) -> Iterator[Observer]:
     with (
-        local_stack(folder, environ, sandbox_options=("--max-delay", "8")) as stack,
+        local_stack(folder, environ, sandbox_options=("--max-delay", "8", "--fetch-timeout", "60")) as stack,
         observe(stack.ui.url, environ["SCRAPER_LEDGER_URL"], stack.sandbox_url or "") as observer,
     ):
         lines = (f"{stack.sandbox_url}/site/{path}\n" for path in PATHS)
@@ -78,7 +78,7 @@ def _running(folder: Path, environ: dict[str, str]) -> Iterator[Observer]:
 
 
 @pytest.mark.postgres
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_a_day_that_everything_settles_at_once_is_paid_once_and_stored_once(observer: Observer) -> None:
     with _processes_that_settle(observer) as (start, settling):
         assert observer.ui.wait_for_run(observer.ui.launch("submit_jobs", DAY), 120) == "SUCCESS"
@@ -86,7 +86,7 @@ def test_a_day_that_everything_settles_at_once_is_paid_once_and_stored_once(obse
         start.wait(START_SECONDS)
         backfill = observer.ui.backfill(ASSETS, BACKFILLED)
         runs = [observer.ui.materialize(ASSETS, DAY), observer.ui.launch_sweep()]
-        wait_for(lambda: _runs_of(observer, backfill), 60, "the run of the backfill")
+        wait_for(lambda: _runs_of(observer, backfill), 150, "the run of the backfill")
         [backfilled] = _runs_of(observer, backfill)
         waiting = (runs[0], backfilled)
         wait_for(
@@ -99,10 +99,10 @@ def test_a_day_that_everything_settles_at_once_is_paid_once_and_stored_once(obse
         assert observer.progress(DAY).accepted >= len(HELD), "all of them wait for the same pages"
         observer.finish_jobs()
         runs.append(backfilled)
-        reports = [process.result(60) for process in settling]
+        reports = [process.result(150) for process in settling]
 
-    observer.wait_until_done([DAY], 60)
-    assert {observer.ui.wait_for_run(run, 60) for run in runs} == {"SUCCESS"}
+    observer.wait_until_done([DAY], 150)
+    assert {observer.ui.wait_for_run(run, 150) for run in runs} == {"SUCCESS"}
     assert len({pid for pid, _ in reports}) == PROCESSES
     assert 0 < sum(stored for _, stored in reports) <= len(PATHS)
     assert observer.posts() == len(PATHS)

@@ -21,7 +21,7 @@ PAGES = [*range(5, 25), *range(40, 50)]
 FAULTS = '{"never_finish": {"url_contains": "/site/pages/4"}}'
 WORKSPACE = ("-w", str(project_folder() / "workspace.yaml"))
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.postgres]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.postgres]
 
 
 @pytest.fixture
@@ -55,7 +55,9 @@ def test_a_day_ends_complete_when_the_daemon_is_killed_and_started_again(
     environ: Mapping[str, str], tmp_path: Path
 ) -> None:
     with ExitStack() as stack:
-        sandbox_url = stack.enter_context(sandbox(tmp_path, ("--max-delay", "0.5", "--faults", FAULTS)))
+        sandbox_url = stack.enter_context(
+            sandbox(tmp_path, ("--max-delay", "0.5", "--fetch-timeout", "60", "--faults", FAULTS))
+        )
         given = {**environ, "GEONODE_SCRAPER_HOST": sandbox_url}
         Path(given["SCRAPER_TARGETS"]).write_text(
             "".join(f"{sandbox_url}/site/pages/{page}\n" for page in PAGES)
@@ -66,12 +68,12 @@ def test_a_day_ends_complete_when_the_daemon_is_killed_and_started_again(
         observer.ui.launch("submit_jobs", DAY)
         wait_for(
             lambda: 0 < observer.progress(DAY).stored < len(PAGES),
-            120,
+            180,
             "a part of the day to be stored",
             lambda: f"{observer.progress(DAY)} {daemon.last_lines()}",
         )
         os.kill(daemon.pid, signal.SIGKILL)
-        wait_for(lambda: not daemon.is_running, 10, "the daemon to be gone")
+        wait_for(lambda: not daemon.is_running, 60, "the daemon to be gone")
         observer.finish_jobs()
 
         stack.enter_context(_daemon(given, tmp_path / "daemon-again.log"))

@@ -48,7 +48,7 @@ def test_dg_checks_the_definitions_without_a_warning(environ: dict[str, str], tm
     assert not (tmp_path / "ledger.db").exists()
 
 
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(300)
 def test_dg_dev_serves_the_project_without_a_warning(environ: dict[str, str], tmp_path: Path) -> None:
     port = str(free_port())
     log = tmp_path / "dg-dev.log"
@@ -58,7 +58,7 @@ def test_dg_dev_serves_the_project_without_a_warning(environ: dict[str, str], tm
         server = ChildProcess([str(BIN / "dg"), "dev", "--host", "127.0.0.1", "--port", port], environ, log)
         with server:
             ui = Ui(f"http://127.0.0.1:{port}")
-            ui.wait_until_loaded(server, 90)
+            ui.wait_until_loaded(server, 180)
             ui.close()
             below = descendants(server.pid)
         assert below

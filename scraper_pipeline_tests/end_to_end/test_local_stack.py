@@ -25,7 +25,7 @@ from scraper_pipeline_tests.end_to_end.driving import (
 FINISHED = "2026-01-05"
 INTERRUPTED = ("2026-02-01", "2026-02-02")
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,9 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
         "SCRAPER_TARGETS": str(folder / "targets.txt"),
         "SCRAPER_DRAIN_QUIET_SECONDS": QUIET_SECONDS,
     }
-    with local_stack(folder, environ, sandbox_options=("--max-delay", "0.5")) as stack:
+    with local_stack(
+        folder, environ, sandbox_options=("--max-delay", "0.5", "--fetch-timeout", "60")
+    ) as stack:
         yield stack
 
 
@@ -114,7 +116,7 @@ def _wait_for_two_settle_runs_under_way(
 
     wait_for(
         both_are_under_way,
-        90,
+        180,
         "two settle runs to have stored a part",
         lambda: f"{[observer.progress(day) for day in INTERRUPTED]} {found} {observer.ui.runs()[:4]}",
     )

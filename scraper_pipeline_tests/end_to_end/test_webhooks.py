@@ -33,7 +33,7 @@ from scraper_pipeline_tests.integration.receiver.receiving import PATH, Receiver
 from scraper_pipeline_tests.postgres import EphemeralPostgres
 
 PAGES = 12
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 150.0
 FAULTS: dict[str, dict[str, Any]] = {
     "nothing": {},
     "duplicate": {"webhook_duplicate": [{"copies": 2, "identical": True, "probability": 0.5}, {"copies": 3}]},
@@ -43,6 +43,8 @@ FAULTS: dict[str, dict[str, Any]] = {
     "slow": {"webhook_slow": [{"seconds": 1.0, "chunked": True, "probability": 0.5}, {"seconds": 1.0}]},
     "wrong signature once": {"webhook_wrong_signature": [{"form": "other_secret", "probability": 0.5}]},
 }
+
+pytestmark = pytest.mark.timeout(240)
 
 
 @dataclass
@@ -61,7 +63,7 @@ class Running:
     )
 
     def set_faults(self, **faults: Any) -> None:
-        answer = httpx.post(f"{self.sandbox_url}/sandbox/faults", json=faults, trust_env=False)
+        answer = httpx.post(f"{self.sandbox_url}/sandbox/faults", json=faults, trust_env=False, timeout=60)
         assert answer.status_code == 200, answer.text
 
     def submit(self) -> str:
@@ -130,7 +132,7 @@ def running(ledger_url: str, folder: Path) -> Iterator[Running]:
     receiver = ReceiverProcess(ledger_url, folder, secrets=())
     receiver.port = free_port()
     target_list = folder / "targets.txt"
-    options = ("--min-delay", "0", "--max-delay", "0.6", "--webhook-retries", "0.2,0.2")
+    options = ("--min-delay=0", "--max-delay=0.6", "--fetch-timeout=60", "--webhook-retries=0.2,0.2")
     with (
         sandbox(folder, options) as url,
         dg.DagsterInstance.ephemeral() as instance,
@@ -195,7 +197,7 @@ def _at_the_settings_of(pipeline: Running) -> Iterator[None]:
         for name, value in pipeline.environ.items():
             patch.setenv(name, value)
         yield
-    httpx.delete(f"{pipeline.sandbox_url}/sandbox/faults", trust_env=False).raise_for_status()
+    httpx.delete(f"{pipeline.sandbox_url}/sandbox/faults", trust_env=False, timeout=60).raise_for_status()
 
 
 def _share(channels: Mapping[Channel, ChannelFigures], *wanted: Channel) -> int:
