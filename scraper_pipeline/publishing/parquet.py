@@ -11,6 +11,8 @@ if TYPE_CHECKING:  # slow to import, and loaded with the definitions
 
 ROWS_IN_A_GROUP = 10_000
 CHARACTERS_IN_A_GROUP = 4 * 1024 * 1024
+SMALL_GROUPS = 64
+"""The groups of such size; those that follow have twice as much, since each costs the writer 40 kB until the end."""
 COMPRESSION_LEVEL = 3
 _NOTE = b"scraper_pipeline."
 _NEVER_REPEATED = (
@@ -29,7 +31,7 @@ _TOO_LARGE_TO_COMPARE = ("markdown", "html", "metadata", "labels")
 def write_parquet(
     path: Path, columns: Sequence[Column], rows: Iterable[Mapping[str, Any]], note: Mapping[str, str]
 ) -> None:
-    """Write rows of the ledger to a new file; memory holds one row group."""
+    """Write rows of the ledger to a new file; memory holds one row group, and the footer."""
     import pyarrow.parquet as pq
 
     schema = _schema(columns, note)
@@ -82,7 +84,7 @@ def _schema(columns: Sequence[Column], note: Mapping[str, str]) -> "pa.Schema":
 def _groups(columns: Sequence[Column], rows: Iterable[Mapping[str, Any]]) -> Iterator[list[list[Any]]]:
     """The values of each row group, column by column."""
     group: list[list[Any]] = [[] for _ in columns]
-    size = count = 0
+    size = count = groups = 0
     for row in rows:
         for column, values in zip(columns, group, strict=True):
             value = column.value_in(row)
@@ -92,8 +94,10 @@ def _groups(columns: Sequence[Column], rows: Iterable[Mapping[str, Any]]) -> Ite
             if isinstance(value, str):
                 size += len(value)
         count += 1
-        if count >= ROWS_IN_A_GROUP or size >= CHARACTERS_IN_A_GROUP:
+        largest = CHARACTERS_IN_A_GROUP * (1 if groups < SMALL_GROUPS else 2)
+        if count >= ROWS_IN_A_GROUP or size >= largest:
             yield group
+            groups += 1
             group = [[] for _ in columns]
             size = count = 0
     if count:

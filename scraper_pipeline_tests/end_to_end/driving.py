@@ -22,7 +22,7 @@ Process = psutil.Process
 
 # A settle run has to be met while it waits for news of a day that is not over. Two runs may start half a minute apart
 # on a busy machine; a run whose day is over ends at once, whatever is said here.
-QUIET_SECONDS = "120"
+QUIET_SECONDS = "300"
 
 
 class Ui(DagsterUi):

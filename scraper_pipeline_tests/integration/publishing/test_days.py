@@ -202,6 +202,16 @@ def test_a_row_group_is_written_before_the_next_one_is_read(
     assert groups[0].column(10).compression == "ZSTD"
 
 
+def test_a_large_file_has_larger_groups_so_that_its_footer_stays_small(
+    ledger: Ledger, folder: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store(ledger, {url: page("x" * 1000) for url in site(*range(10))})
+    monkeypatch.setattr(parquet, "CHARACTERS_IN_A_GROUP", 2000)
+    monkeypatch.setattr(parquet, "SMALL_GROUPS", 2)
+    footer = pq.read_metadata(publish_pages(ledger, folder, DAY).location)
+    assert [footer.row_group(number).num_rows for number in range(footer.num_row_groups)] == [2, 2, 4, 2]
+
+
 @pytest.mark.parametrize("statement", ["DELETE FROM results WHERE url LIKE '%/1'", "DELETE FROM results"])
 def test_a_ledger_that_lost_pages_does_not_take_them_from_the_file(
     statement: str, ledger: Ledger, place: Place
