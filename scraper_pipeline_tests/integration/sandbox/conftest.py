@@ -2,21 +2,23 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import httpx
 import pytest
 
 from scraper_pipeline.sandbox import SandboxConfig, SandboxServer
+from scraper_pipeline.sandbox.clock import Clock
 from scraper_pipeline_tests.integration.sandbox.receiver import Receiver
 
 OPTIONS: dict[str, Any] = {
     "seed": 1,
     "min_delay": 0,
     "max_delay": 0,
-    "fetch_timeout": 0.5,
+    "fetch_timeout": 20,
     "webhook_retry_schedule": (0.05, 0.1),
-    "webhook_timeout": 1.0,
+    "webhook_timeout": 20,
 }
 
 
@@ -26,7 +28,7 @@ class Caller:
     def __init__(self, sandbox: SandboxServer) -> None:
         self.sandbox = sandbox
         self.http = httpx.Client(
-            base_url=sandbox.url, headers={"X-Api-Key": "any"}, trust_env=False, timeout=10
+            base_url=sandbox.url, headers={"X-Api-Key": "any"}, trust_env=False, timeout=60
         )
 
     def page(self, path: str) -> str:
@@ -47,7 +49,7 @@ class Caller:
 
     def wait(self, job_id: str) -> dict[str, Any]:
         """The job once it is terminal, by the truth, so that no ordered fault is spent on waiting."""
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             (true,) = [job for job in self.sandbox.truth()["jobs"] if job["job_id"] == job_id]
             if true["status"] in ("completed", "failed", "cancelled"):
@@ -84,7 +86,7 @@ class Caller:
 
     def wait_for_all(self, job_id: str) -> dict[str, Any]:
         """The batch or crawl once it has ended, by the truth, so that no ordered fault is spent on waiting."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             truth = self.sandbox.truth()
             (true,) = [job for job in truth["batches"] + truth["crawls"] if job["job_id"] == job_id]
@@ -113,7 +115,7 @@ class Caller:
 
     def settled(self, webhook_id: str, count: int) -> list[dict[str, Any]]:
         """The delivery log in the order of the attempts, once none of so many is pending."""
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             attempts = self.attempts(webhook_id, page_size=100)
             if len(attempts) >= count and all(one["status"] != "pending" for one in attempts):
@@ -125,6 +127,15 @@ class Caller:
         """What the truth says of a job's deliveries."""
         (true,) = [job for job in self.sandbox.truth()["jobs"] if job["job_id"] == job_id]
         return dict(true["deliveries"])
+
+
+@contextmanager
+def calling(*, clock: Clock | None = None, **options: Any) -> Iterator[Caller]:
+    """A caller of a sandbox with options, or a clock, of its own."""
+    with SandboxServer(SandboxConfig.model_validate(OPTIONS | options), clock=clock) as server:
+        caller = Caller(server)
+        with caller.http:
+            yield caller
 
 
 @pytest.fixture

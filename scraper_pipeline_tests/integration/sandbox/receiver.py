@@ -33,7 +33,7 @@ class Receiver:
         self.received: list[Received] = []
         self.statuses: list[int] = []
         self.seconds = 0.0
-        self.on_receipt: Callable[[Received], None] = lambda received: None
+        self.on_receipt: Callable[[Received], object] = lambda received: None
         self._server = _Server(("127.0.0.1", 0), _Endpoint)
         self._server.receiver = self
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/hook"
@@ -48,7 +48,7 @@ class Receiver:
         self._server.server_close()
         self._thread.join(timeout=5)
 
-    def wait(self, count: int, *, seconds: float = 10) -> list[Received]:
+    def wait(self, count: int, *, seconds: float = 60) -> list[Received]:
         """What was received, once it is as many."""
         deadline = time.monotonic() + seconds
         while len(self.received) < count:
