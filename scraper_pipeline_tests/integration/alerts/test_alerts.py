@@ -1,6 +1,7 @@
 """Failed runs and failed checks are told once each, to receivers that listen, refuse, hang or are not there."""
 
 import logging
+import threading
 from collections.abc import Iterator
 
 import dagster as dg
@@ -44,6 +45,11 @@ def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dg.DagsterIns
     """On files, a log for each run, as Dagster keeps them unless it is told otherwise."""
     with dg.DagsterInstance.local_temp(str(tmp_path_factory.mktemp("dagster"))) as instance:
         yield instance
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alert_channels, "POST_SECONDS", 60)
 
 
 @pytest.fixture
@@ -219,11 +225,13 @@ def test_a_receiver_that_hangs_or_is_not_there_costs_a_tick_seconds(
     duty: Duty, webhook: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(alert_channels, "POST_SECONDS", 0.2)
+    gate = threading.Event()
+    webhook.on_receipt = lambda _: gate.wait(30)
     duty.tick()
-    webhook.seconds = 0.5
     duty.run(fails="explained")
     with pytest.raises(dg.Failure, match="ReadTimeout"):
         duty.tick()
+    gate.set()
     monkeypatch.setenv("SCRAPER_ALERT_URL", "http://127.0.0.1:9/")
     with pytest.raises(dg.Failure, match="ConnectError"):
         duty.tick()

@@ -103,7 +103,9 @@ def test_a_webhook_that_is_gone_at_the_service_is_a_problem_until_it_is_removed(
     ids = {one["event_type"]: one["webhook_id"] for one in json.loads(made.stdout)}
     assert told() == [("ok", f"{len(ids)} are registered; in the last hour 0 deliveries were taken.")]
     gone = ids["extract_completed"]
-    with httpx.Client(base_url=os.environ["GEONODE_SCRAPER_HOST"], headers={"x-api-key": KEY}) as service:
+    with httpx.Client(
+        base_url=os.environ["GEONODE_SCRAPER_HOST"], headers={"x-api-key": KEY}, timeout=60
+    ) as service:
         service.delete(f"/v1/webhooks/{gone}").raise_for_status()
     assert told() == [("problem", f"The service no longer has the webhook {gone} (extract_completed).")]
     for command in (["remove", gone], ["remove"]):
@@ -160,7 +162,7 @@ def test_sigterm_removes_the_webhook_first(folder: Path, server: SandboxServer) 
     port = free_port()
 
     def end_it_once_there_is_a_webhook() -> None:
-        with httpx.Client(headers={"X-Api-Key": KEY}, trust_env=False) as http:
+        with httpx.Client(headers={"X-Api-Key": KEY}, trust_env=False, timeout=60) as http:
             while not http.get(webhooks).json()["items"]:
                 time.sleep(0.02)
         os.kill(os.getpid(), signal.SIGTERM)
@@ -170,7 +172,8 @@ def test_sigterm_removes_the_webhook_first(folder: Path, server: SandboxServer) 
     address = ("--webhook-url", f"http://127.0.0.1:{port}/", "--listen", f"127.0.0.1:{port}", "--yes")
     assert "Aborted!" in _run(*_live(server, *address), code=1).stderr
     killer.join()
-    assert httpx.get(webhooks, headers={"X-Api-Key": KEY}, trust_env=False).json()["items"] == []
+    left = httpx.get(webhooks, headers={"X-Api-Key": KEY}, trust_env=False, timeout=60)
+    assert left.json()["items"] == []
 
 
 @pytest.mark.parametrize(

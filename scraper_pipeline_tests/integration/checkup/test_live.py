@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -13,14 +13,21 @@ import pytest
 from scraper_pipeline.accounts import client
 from scraper_pipeline.checkup.findings import Finding
 from scraper_pipeline.checkup.live import Mailbox, Trial, check_live
+from scraper_pipeline.checkup.live.endpoint import Endpoint, RawDelivery
 from scraper_pipeline.local.processes import free_port
 from scraper_pipeline.sandbox import SandboxConfig, SandboxServer
 from scraper_pipeline.scraper_api import RetryPolicy, ScraperClient
 from scraper_pipeline.settings import Settings, load_settings
 from scraper_pipeline_tests.integration.sandbox.receiver import Receiver
 
-HTTP = httpx.Client(headers={"X-Api-Key": "k"}, trust_env=False)
-QUICK = {"min_delay": 0.0, "max_delay": 0.0, "webhook_retry_schedule": (0.05, 0.1)}
+HTTP = httpx.Client(headers={"X-Api-Key": "k"}, trust_env=False, timeout=60)
+QUICK: dict[str, Any] = {
+    "min_delay": 0.0,
+    "max_delay": 0.0,
+    "fetch_timeout": 60,
+    "webhook_retry_schedule": (0.05, 0.1),
+    "webhook_timeout": 60,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -58,6 +65,20 @@ def _wait_for_webhook(sandbox: SandboxServer) -> None:
         time.sleep(0.01)
 
 
+@pytest.fixture
+def brief_silence(sandbox: SandboxServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once the service has tried, a delivery is awaited for a moment more."""
+    wait_for = Endpoint.wait_for
+
+    async def wait_a_moment(
+        endpoint: Endpoint, wanted: Callable[[RawDelivery], bool], seconds: float
+    ) -> RawDelivery | None:
+        await asyncio.to_thread(_deliveries_of_the_last_job, sandbox)
+        return await wait_for(endpoint, wanted, 0.05)
+
+    monkeypatch.setattr(Endpoint, "wait_for", wait_a_moment)
+
+
 def _settings(sandbox: SandboxServer, environ: Mapping[str, str]) -> Settings:
     return load_settings({"GEONODE_SCRAPER_API_KEY": "k", "GEONODE_SCRAPER_HOST": sandbox.url, **environ})
 
@@ -73,7 +94,7 @@ async def _look(
     environ: Mapping[str, str] = {},
     *,
     page: str = "/site/pages/1",
-    wait: float = 5.0,
+    wait: float = 60.0,
     told: list[str] | None = None,
 ) -> list[Finding]:
     trial = Trial(f"{sandbox.url}{page}", wait, pause=0.02)
@@ -169,21 +190,23 @@ async def test_a_refused_submission_ends_the_check_with_its_reason(sandbox: Sand
     assert "402" in bad.said
 
 
+@pytest.mark.usefixtures("brief_silence")
 async def test_a_url_that_leads_to_somebody_else_is_told_by_what_they_answered(
     sandbox: SandboxServer,
 ) -> None:
     with Receiver() as receiver:
         receiver.statuses = [401] * 5
         mailbox = _mailbox(at=int(receiver.url.split(":")[2].split("/")[0]))
-        [bad] = _bad(await _look(sandbox, mailbox, wait=1.0))
+        [bad] = _bad(await _look(sandbox, mailbox))
     assert "somebody else has answered 401" in bad.said
     assert f"127.0.0.1:{mailbox.port}" in bad.advice
 
 
+@pytest.mark.usefixtures("brief_silence")
 async def test_a_url_that_leads_to_nobody_is_told_by_the_log(sandbox: SandboxServer) -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
-        [bad] = _bad(await _look(sandbox, _mailbox(at=nobody.getsockname()[1]), wait=1.0))
+        [bad] = _bad(await _look(sandbox, _mailbox(at=nobody.getsockname()[1])))
     assert "reached nobody" in bad.said
 
 
@@ -199,7 +222,7 @@ async def test_what_the_webhooks_secret_has_not_signed_is_not_acknowledged(sandb
 
 async def test_an_interrupted_check_removes_its_webhook(sandbox: SandboxServer) -> None:
     sandbox.set_faults(never_finish=True)
-    task = asyncio.create_task(_look(sandbox, _mailbox(), wait=60.0))
+    task = asyncio.create_task(_look(sandbox, _mailbox()))
     await asyncio.to_thread(_wait_for_webhook, sandbox)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -219,11 +242,18 @@ async def test_a_webhook_that_can_not_be_removed_is_told_at_once_and_goes_with_t
 ) -> None:
     told: list[str] = []
     mailbox = _mailbox()
-    sandbox.set_faults(never_finish=True)
-    task = asyncio.create_task(_look(sandbox, mailbox, told=told, wait=0.5))
-    await asyncio.to_thread(_wait_for_webhook, sandbox)
-    sandbox.set_faults(webhook_500=True)
-    assert any("was not removed" in one.said for one in _bad(await task))
+    wait_for = Endpoint.wait_for
+
+    async def fail_from_here(
+        endpoint: Endpoint, wanted: Callable[[RawDelivery], bool], seconds: float
+    ) -> RawDelivery | None:
+        sandbox.set_faults(webhook_500=True)
+        return await wait_for(endpoint, wanted, seconds)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Endpoint, "wait_for", fail_from_here)
+        found = await _look(sandbox, mailbox, told=told)
+    assert any("was not removed" in one.said for one in _bad(found))
     assert "was not removed" in told[0]
     sandbox.clear_faults()
     assert len(_webhooks(sandbox)) == 1

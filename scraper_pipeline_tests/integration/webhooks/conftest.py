@@ -20,7 +20,7 @@ __all__ = ["clock", "ledger", "world", "world_clock"]
 def service(world_clock: WorldClock) -> Iterator[SandboxServer]:
     """Jobs end at once, and what a receiver refuses is tried once more, after a tenth of a second."""
     config = SandboxConfig(
-        min_delay=0.0, max_delay=0.02, fetch_timeout=0.3, webhook_retry_schedule=(0.1,), webhook_timeout=2.0
+        min_delay=0.0, max_delay=0.02, fetch_timeout=30, webhook_retry_schedule=(0.1,), webhook_timeout=20
     )
     with SandboxServer(config, clock=world_clock.for_service) as server:
         yield server

@@ -88,6 +88,7 @@ class _Server(ThreadingHTTPServer):
 
 class _Endpoint(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
         assert isinstance(self.server, _Server)

@@ -95,4 +95,4 @@ async def test_the_log_tells_how_long_acknowledgements_took(
     assert report.attempts == 3
     figures = world.ledger.webhooks.figures(began - timedelta(seconds=1))
     assert figures.acknowledged == 3
-    assert 0 <= figures.latency_p50 <= figures.latency_p95 < 5
+    assert 0 <= figures.latency_p50 <= figures.latency_p95 < 60

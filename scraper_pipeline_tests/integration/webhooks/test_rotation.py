@@ -118,6 +118,7 @@ async def test_a_refusal_is_replayed_while_the_service_still_tries_again(
     receiver.statuses = [401]
     await world.submit(*world.urls(1))
     receiver.wait(1)
+    wait_for(lambda: world.jobs()[0]["deliveries"]["attempts"] >= 1)
     assert (await rotate(world, secrets)).replayed == 1
 
 
