@@ -28,10 +28,10 @@ def test_a_settled_pace_wastes_less_than_a_tenth_of_the_limit_and_is_hardly_ever
 ) -> None:
     simulated = Simulation(Service(20, form, retry_after, answer_seconds))
     simulated.join()
-    simulated.run(220)
+    simulated.run(120)
 
-    assert simulated.answered(20, 220) >= 18
-    assert simulated.refused(20, 220) < 0.01
+    assert simulated.answered(20, 120) >= 18
+    assert simulated.refused(20, 120) < 0.01
 
 
 @each_form
@@ -57,11 +57,11 @@ def test_it_settles_at_any_limit(
 ) -> None:
     simulated = simulation(rate, form, retry_after, seed=seed)
     simulated.join(callers)
-    simulated.run(180)
+    simulated.run(100)
 
     admitted = int(rate) if form != "bucket" else rate
-    assert simulated.answered(40, 180) >= 0.85 * admitted
-    assert simulated.refused(40, 180) < 0.02
+    assert simulated.answered(40, 100) >= 0.85 * admitted
+    assert simulated.refused(40, 100) < 0.02
 
 
 @each_form
@@ -69,13 +69,13 @@ def test_it_settles_at_any_limit(
 def test_a_limit_that_rises_is_found_within_a_minute_or_so(form: RateForm, retry_after: RetryAfter) -> None:
     simulated = simulation(20, form, retry_after)
     simulated.join(callers=100)
-    simulated.run(60)
+    simulated.run(30)
     simulated.service.rate = 100
 
-    simulated.run(140)
+    simulated.run(90)
 
-    assert simulated.answered(140, 200) >= 85
-    assert simulated.refused(60, 200) < 0.02
+    assert simulated.answered(90, 120) >= 85
+    assert simulated.refused(30, 120) < 0.02
 
 
 @each_form
@@ -101,15 +101,15 @@ def test_two_processes_that_know_nothing_of_each_other_share_the_limit(
     first = simulated.join()
     simulated.run(60)
     second = simulated.join()
-    simulated.run(420)
+    simulated.run(300)
 
     assert simulated.answered(60, 120, second) >= 0.5, (
         "it does not starve while the first one has not given way"
     )
     for pacer in (first, second):
-        assert simulated.answered(180, 480, pacer) >= 6
-    assert simulated.answered(180, 480) >= 17
-    assert simulated.refused(180, 480) < 0.02
+        assert simulated.answered(180, 360, pacer) >= 6
+    assert simulated.answered(180, 360) >= 17
+    assert simulated.refused(180, 360) < 0.02
 
 
 @each_form
