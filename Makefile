@@ -29,7 +29,7 @@ test: $(VENV)/.installed-dev ## Run every check and every test
 	$(MAKE) --no-print-directory --jobs 2 check suites
 
 suites: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations 25 $(SUITES) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder --durations 25 $(SUITES) $(PYTEST_ARGS)
 
 check: $(VENV)/.installed-dev ## Lint, check the types, the layers and the dependencies
 	$(BIN)/ruff check
