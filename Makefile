@@ -15,7 +15,7 @@ SUITES := scraper_pipeline_tests/end_to_end scraper_pipeline_tests/integration s
 .PHONY: help setup demo dev test suites check unit sbom advisories dist bench chaos drill breakages browser-test docs docs-serve screenshots settings-table targets-schema command-reference locks clean
 
 help: ## Show these lines
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
+	@sed -n '/== .win32/!s/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
 
 setup: $(VENV)/.installed ## Make .venv with what the pipeline needs
 
@@ -25,7 +25,7 @@ demo: $(VENV)/.installed ## Run the whole pipeline against the local sandbox; PA
 dev: $(VENV)/.installed ## Serve Dagster's UI and daemon; with the sandbox unless a key is set
 	$(RUN) dev $(ARGS)
 
-test: $(VENV)/.installed-dev ## Run every check and every test
+test: ## Run every check and every test
 	$(MAKE) --no-print-directory --jobs 2 check suites
 
 suites: $(VENV)/.installed-dev
@@ -92,6 +92,7 @@ command-reference: $(VENV)/.installed ## Write the reference of docs/command-lin
 locks: $(VENV)/.installed-dev ## Write the locks anew; ARGS=--upgrade takes newer releases
 	$(BIN)/uv pip compile $(LOCK) $(ARGS) pyproject.toml --output-file requirements.txt
 	$(BIN)/uv pip compile $(LOCK) $(ARGS) pyproject.toml --group dev --constraint requirements.txt \
+		$$(sed -n '/== .win32/!s/^\([a-z0-9-]*\)[=[].*/--no-emit-package \1/p' requirements.txt) --no-emit-package pip \
 		--output-file requirements-dev.txt
 
 LOCK := --quiet --universal --python-version 3.11 --custom-compile-command 'make locks' \
@@ -107,8 +108,12 @@ $(VENV)/.installed: requirements.txt pyproject.toml $(VENV)/.made
 	$(BIN)/python -m pip install --quiet --no-deps --editable .
 	@touch $@
 
-$(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
+# What the tests need beside that: `make test` installs both at once, for they have no package in common.
+$(VENV)/.tools: requirements-dev.txt $(VENV)/.made
 	$(BIN)/python -m pip install --quiet --no-deps --no-compile --requirement requirements-dev.txt
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed $(VENV)/.tools
 	@touch $@
 
 $(VENV)/.made:
