@@ -15,7 +15,7 @@ SUITES := scraper_pipeline_tests/end_to_end scraper_pipeline_tests/integration s
 .PHONY: help setup demo dev test suites check unit sbom advisories dist bench chaos drill breakages browser-test docs docs-serve screenshots settings-table targets-schema command-reference locks clean
 
 help: ## Show these lines
-	@sed -n '/== .win32/!s/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
 
 setup: $(VENV)/.installed ## Make .venv with what the pipeline needs
 
@@ -29,7 +29,7 @@ test: ## Run every check and every test
 	$(MAKE) --no-print-directory --jobs 2 check suites
 
 suites: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder --durations 25 $(SUITES) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations 25 $(SUITES) $(PYTEST_ARGS)
 
 check: $(VENV)/.installed-dev ## Lint, check the types, the layers and the dependencies
 	$(BIN)/ruff check
