@@ -62,7 +62,7 @@ class Address(click.types.StringParamType):
         try:
             normalise_url(value)
         except InvalidTarget as error:
-            self.fail(str(error), param, ctx)
+            self.fail(f"{error} (such as https://example.com/page)", param, ctx)
         return value
 
 
@@ -79,7 +79,9 @@ def clear_errors(command: Callable[P, T]) -> Callable[P, T]:
             reason = (str(error.orig).strip().splitlines() or ["no reason given"])[0]
             raise click.ClickException(f"The ledger's database failed: {reason}") from None
         except httpx.HTTPError as error:
-            raise click.ClickException(f"The sandbox does not answer: {type(error).__name__}") from None
+            raise click.ClickException(
+                f"The sandbox does not answer as a sandbox: {type(error).__name__}. Give the address that it printed."
+            ) from None
 
     return run
 

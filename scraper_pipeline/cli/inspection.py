@@ -11,6 +11,7 @@ from rich.table import Table
 from scraper_pipeline.accounts import named_accounts, open_ledger
 from scraper_pipeline.cli.accounts import account_option, ledger_of
 from scraper_pipeline.cli.common import (
+    Address,
     IntRange,
     clear_errors,
     counted,
@@ -109,6 +110,7 @@ def _progress_of(ledger: Ledger, day: str) -> dict[str, int]:
 @click.option(
     "--sandbox",
     "sandbox_urls",
+    type=Address(),
     multiple=True,
     help="Compare with this sandbox's books, too; may be given once for each account.",
 )
@@ -129,11 +131,12 @@ def audit(sandbox_urls: tuple[str, ...], as_json: bool) -> None:
             violations = ledger.audit.check(
                 on_rule=lambda done, total: bars.update(bar, completed=done, total=total)
             )
+        is_on_its_way = ledger.progress.has_open_targets()  # as it was before both were compared
         if sandbox_urls:
             with err.status("Comparing with the sandbox's books ..."):
-                books = [job for url in sandbox_urls for job in demonstration.fetch_truth(url)]
+                books = [job for url in sandbox_urls for job in demonstration.fetch_truth(url.rstrip("/"))]
                 violations += ledger.audit.check_against(books)
-        is_on_its_way = ledger.progress.has_open_targets()
+        is_empty = not ledger.progress.revisions(1)
         unnamed = [one for one in ledger.each if one.scope.account not in named]
         violations += [_forgotten(one.scope.account) for one in unnamed if one.progress.has_open_targets()]
     against = "the ledger and the sandbox" if sandbox_urls else "the ledger"
@@ -143,10 +146,12 @@ def audit(sandbox_urls: tuple[str, ...], as_json: bool) -> None:
         for one in unnamed:
             click.echo(f"The account {one.scope.account} has rows, and nothing names it any more.")
         print_violations(violations)
-        if violations and sandbox_urls and is_on_its_way:
+        if is_on_its_way and any(found.rule == "paid_is_stored" for found in violations):
             click.echo(
                 "Targets are on their way, and the sandbox counts a page as paid before it is stored: ask again after."
             )
+        if is_empty:
+            click.echo(f"The ledger at {settings.ledger_location} holds no day yet.")
         click.echo(f"Checked {against}: " + (f"{len(violations)} violations." if violations else "clean."))
     sys.exit(1 if violations else 0)
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # slow to import, and loaded with the definitions
 ROWS_IN_A_GROUP = 10_000
 CHARACTERS_IN_A_GROUP = 4 * 1024 * 1024
 SMALL_GROUPS = 64
-"""The groups of such size; those that follow have twice as much, since each costs the writer 40 kB until the end."""
+"""The groups of such size; those that follow have twice as much, for each costs the writer tens of kB to the end."""
 COMPRESSION_LEVEL = 3
 _NOTE = b"scraper_pipeline."
 _NEVER_REPEATED = (

@@ -77,7 +77,7 @@ class Control:
         return PlainTextResponse("".join(f"{target}\n" for target in targets))
 
     async def finish_job(self, request: Request) -> Response:
-        """Brings one job, batch or crawl to its end, also one that never would have ended, and answers after that."""
+        """Brings one job, or the known pages of a batch or crawl, to the end, and answers after that."""
         sandbox, job_id = self._sandbox, request.path_params["job_id"]
         if job := sandbox.book.get(job_id):
             await sandbox.extraction.finish_now(job)

@@ -144,6 +144,6 @@ class Extraction:
         time = self._clock.monotonic()
         job.duration_ms = round((time - started) * 1000)
         at = self._clock.now() + timedelta(seconds=self._faults.faults.clock_shift)
-        self._book.end(job, outcome, at=at, time=time, charged=charged)
-        if self._on_end is not None:
+        is_news = self._book.end(job, outcome, at=at, time=time, charged=charged)
+        if is_news and self._on_end is not None:
             self._on_end(job)

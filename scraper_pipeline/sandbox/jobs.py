@@ -151,15 +151,16 @@ class JobBook:
             heapq.heappush(self._unlisted, (job.listed_time, job.ordinal, job))
         self.unfinished += 1
 
-    def end(self, job: Job, outcome: TerminalStatus, *, at: datetime, time: float, charged: int = 0) -> None:
-        """Make a job terminal; a job that is already stays as it is."""
+    def end(self, job: Job, outcome: TerminalStatus, *, at: datetime, time: float, charged: int = 0) -> bool:
+        """Make a job terminal; a job that is already stays as it is, and this is False."""
         if job.outcome is not None:
-            return
+            return False
         job.outcome, job.completed_at, job.completed_time, job.charged = outcome, at, time, charged
         self.unfinished -= 1
         self.charged += charged
         if job.ended is not None:
             job.ended.set()
+        return True
 
     def listing(self, query: ListingQuery, *, time: float, capped_above: int | None = None) -> Listing[Job]:
         """One page of the jobs that match, newest first; none that the listing does not show yet."""

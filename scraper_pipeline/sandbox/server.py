@@ -87,7 +87,10 @@ class SandboxServer:
         self._client.delete("/sandbox/faults").raise_for_status()
 
     def finish_job(self, job_id: str) -> None:
-        """Bring a job to its end, also one that never would have ended; it has ended when this returns."""
+        """Bring a job to its end, also one that never would have ended; it has ended when this returns.
+
+        Of a batch or crawl, the pages that are known have, but for those whose site keeps its visitor waiting.
+        """
         self._client.post(f"/sandbox/jobs/{job_id}/finish").raise_for_status()
 
     @property
@@ -115,8 +118,9 @@ class _PromptServer(uvicorn.Server):
 
     def end(self) -> None:
         """May be called from any thread, once it has started."""
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._is_over.set)
+        if self._loop is not None:
+            with suppress(RuntimeError):  # it has ended by itself
+                self._loop.call_soon_threadsafe(self._is_over.set)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()

@@ -60,7 +60,8 @@ def test_a_page_is_extracted_and_printed(sandbox: SandboxServer) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [("extract",), ("webhooks", "register", "--url"), ("doctor", "--live", "--url")]
+    "command",
+    [("extract",), ("webhooks", "register", "--url"), ("doctor", "--live", "--url"), ("audit", "--sandbox")],
 )
 def test_what_is_no_url_is_refused_before_anybody_is_asked(
     sandbox: SandboxServer, command: tuple[str, ...]
@@ -270,6 +271,10 @@ def test_an_audit_with_a_sandbox_says_that_pages_are_still_on_their_way(
     assert result.exit_code == 1
     assert "paid_is_stored" in result.stdout
     assert "Targets are on their way" in result.stdout
+    with Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}") as ledger, ledger.engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE submissions SET state = 'stored'")
+        connection.exec_driver_sql("UPDATE jobs SET next_look_at = NULL")
+    assert "Targets are on their way" not in _run("audit", "--sandbox", sandbox.url).stdout
 
 
 def test_a_migration_tells_the_revision_that_the_ledger_has_now(tmp_path: Path) -> None:
@@ -285,6 +290,12 @@ def test_an_audit_tells_how_far_it_is(tmp_path: Path) -> None:
     assert steps == [(done, len(steps)) for done in range(1, len(steps) + 1)]
     assert len(steps) > 5
     assert _run("audit").stderr == ""  # no bar where there is no terminal
+
+
+def test_an_audit_of_an_empty_ledger_tells_that_it_is_empty() -> None:
+    result = _run("audit")
+    assert result.exit_code == 0
+    assert "holds no day yet" in result.stdout
 
 
 def test_the_status_of_an_empty_ledger_is_told_in_both_forms() -> None:

@@ -97,7 +97,10 @@ class BulkWork:
         return in_flight
 
     async def finish_now(self, job: BulkJob) -> None:
-        """Bring every page that is known to its end without further delay, those that never would have included."""
+        """Bring every page that is known to its end without further delay, those that never would have included.
+
+        A page whose site keeps its visitor waiting is given up when its time is over, as ever.
+        """
         await asyncio.gather(*(self._work((job, item)) for item in job.pending.values()))
 
     async def close(self) -> None:

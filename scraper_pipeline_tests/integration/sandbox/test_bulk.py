@@ -172,6 +172,19 @@ def test_one_page_of_results_can_fail_once(caller: Caller):
     assert [len(answer.json()["results"]) for answer in answers[3:]] == [0, 10]
 
 
+def test_the_pages_of_results_can_be_turned_around(caller: Caller):
+    job_id = caller.batch(*(f"pages/{number}" for number in range(15)))
+    caller.wait_for_all(job_id)
+
+    def shown() -> list[str]:
+        answers = [caller.look("batch", job_id, page=page) for page in (1, 2)]
+        return [item["url"] for answer in answers for item in answer.json()["results"]]
+
+    ordinary = shown()
+    caller.sandbox.set_faults(results_reversed=True)
+    assert shown() == ordinary[::-1]
+
+
 def test_an_item_can_be_missing_extracted_or_not(caller: Caller):
     caller.sandbox.set_faults(
         item_missing=[{"url_contains": "pages/1"}, {"url_contains": "pages/2", "extracted": True}]
