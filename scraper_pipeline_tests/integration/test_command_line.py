@@ -277,6 +277,22 @@ def test_an_audit_with_a_sandbox_says_that_pages_are_still_on_their_way(
     assert "Targets are on their way" not in _run("audit", "--sandbox", sandbox.url).stdout
 
 
+def test_an_audit_does_not_explain_a_lost_result_by_what_is_on_its_way(
+    sandbox: SandboxServer, tmp_path: Path
+) -> None:
+    with Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}") as ledger:
+        targets = [Target(f"target-{number}", f"http://{number}.example/") for number in (1, 2)]
+        ledger.submissions.plan("2026-01-05", targets)
+        with ledger.engine.begin() as connection:
+            connection.exec_driver_sql(
+                "UPDATE submissions SET state = 'stored', job_id = 'job-1' WHERE target_id = 'target-1'"
+            )
+    result = _run("audit", "--sandbox", sandbox.url)
+    assert result.exit_code == 1
+    assert "stored_has_result" in result.stdout
+    assert "Targets are on their way" not in result.stdout
+
+
 def test_a_migration_tells_the_revision_that_the_ledger_has_now(tmp_path: Path) -> None:
     assert "is up to date." in _run("migrate").stdout
     report = json.loads(_run("migrate", "--json").stdout)

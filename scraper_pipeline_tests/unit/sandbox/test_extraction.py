@@ -25,6 +25,7 @@ class Shelf(Fetcher):
         self, url: str, *, headers: dict[str, str] | None = None, seconds: float | None = None
     ) -> FetchedPage:
         self.fetched.append(url)
+        await asyncio.sleep(0)
         if url == "refused":
             raise FetchFailed("PERMANENT_BLOCK", "no", retryable=False, http_status=403)
         if url == "explodes":
@@ -41,8 +42,14 @@ class Works:
         self.book, self.shelf = JobBook(), Shelf()
         self.faults = FaultBook(3, faults or Faults())
         clock = Clock(now=lambda: datetime.fromtimestamp(self.now, UTC), monotonic=lambda: self.now)
+        self.ended: list[Job] = []
         self.extraction = Extraction(
-            self.config, book=self.book, faults=self.faults, clock=clock, fetcher=self.shelf
+            self.config,
+            book=self.book,
+            faults=self.faults,
+            clock=clock,
+            fetcher=self.shelf,
+            on_end=self.ended.append,
         )
 
     def accept(self, url: str) -> Job:
@@ -109,6 +116,15 @@ async def test_a_job_that_never_finishes_can_be_brought_to_its_end():
     assert job.outcome is None
     await works.extraction.finish_now(job)
     assert job.outcome == "completed"
+    await works.extraction.close()
+
+
+async def test_a_job_that_is_ended_twice_at_once_is_announced_and_charged_once():
+    works = Works(Faults.model_validate({"never_finish": True}))
+    job = works.accept("page")
+    await asyncio.gather(works.extraction.finish_now(job), works.extraction.finish_now(job))
+    assert works.shelf.fetched == ["page", "page"], "the second began before the first had ended"
+    assert (works.ended, works.book.charged) == ([job], 1)
     await works.extraction.close()
 
 
